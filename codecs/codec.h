@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -331,6 +332,9 @@ struct CodecSpec {
   /// of stochastic rounding. Halves the variance; not for data with many values near 0 that matter
   /// as zeros (softmax), which it would scatter.
   bool subtractive_dither = false;
+  /// `group_quant`: smaller elements count as this, rounded down to bfloat16. For the argument of a
+  /// function that is flat there. -infinity: none; else at most kAffineMaxMagnitude in magnitude.
+  float floor = -std::numeric_limits<float>::infinity();
   /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
   /// there.
   float error_bound = 0.0F;

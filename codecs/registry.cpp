@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "codecs/codec.h"
 #include "codecs/cpu/processor.h"
@@ -34,6 +35,11 @@ bool has_bits(const CodecSpec& spec) {
 
 bool is_group(int elements) {
   return elements >= 1 && elements % 8 == 0;
+}
+
+bool is_floor(float value) {
+  return std::fabs(value) <= kAffineMaxMagnitude ||
+         value == -std::numeric_limits<float>::infinity();
 }
 
 bool has_error_bound(const CodecSpec& spec) {
@@ -79,9 +85,8 @@ CodecPtr make_fixed_point(const CodecSpec& spec, Engine engine) {
 }
 
 CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
-  if (!has_bits(spec) || !is_group(spec.group)) return nullptr;
-  const GroupQuantParameters parameters = {
-      .bits = spec.bits, .group = spec.group, .subtractive = spec.subtractive_dither};
+  if (!has_bits(spec) || !is_group(spec.group) || !is_floor(spec.floor)) return nullptr;
+  const GroupQuantParameters parameters = group_quant_of(spec);
   CodecPtr groups = engine == Engine::cpu ? make_group_quant_cpu(parameters)
                                           : make_group_quant_reference(parameters);
   return spec.without_zero_rows ? make_without_zero_rows(std::move(groups)) : groups;

@@ -70,6 +70,8 @@ struct Use {
   bool has_gaps = false;
   /// Another entry is computed from its values: the use is the recipe's, at the operator's site.
   bool is_recipes = false;
+  /// For such a use: GELU or SiLU of the values, and nothing else, is computed from them.
+  bool is_argument = false;
   /// An operand of fused attention whose output and log-sum-exp backward computes anew of it.
   bool is_recomputed = false;
   /// For tensors that a compiled region saves; none if that is not known.

@@ -14,6 +14,13 @@ bool are_valid(std::span<const std::uint8_t> plane_bits) noexcept {
 
 }  // namespace
 
+GroupQuantParameters group_quant_of(const CodecSpec& spec) noexcept {
+  return {.bits = spec.bits,
+          .group = spec.group,
+          .subtractive = spec.subtractive_dither,
+          .floor = float_of_bf16(bf16_down(spec.floor))};
+}
+
 GroupQuantSections::GroupQuantSections(const GroupQuantParameters& parameters,
                                        const PlaneLayout& layout,
                                        std::span<const std::uint8_t> plane_bits) noexcept {

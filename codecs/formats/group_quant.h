@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,9 @@
 /// draw16(key, logical index)): variance step^2 / 12 wherever x lies. For that the encoded data
 /// begin with the key.
 ///
+/// With GroupQuantParameters::floor, every x is floored(x, floor) before that. Decoding knows
+/// nothing of it: no decoded value is far below the floor.
+///
 /// A group with a NaN, an infinity or a magnitude above kAffineMaxMagnitude is not representable
 /// and is poisoned: its codes are 0, its range is poisoned_range(). All other groups decode to
 /// finite numbers.
@@ -53,7 +57,18 @@ struct GroupQuantParameters {
   int bits = 2;              ///< b, 1 to 8
   std::int64_t group = 256;  ///< G, a positive multiple of 8
   bool subtractive = false;  ///< subtractive dithering in place of stochastic rounding
+  /// What smaller elements count as: a bfloat16, at most kAffineMaxMagnitude in magnitude; or
+  /// -infinity: none.
+  float floor = -std::numeric_limits<float>::infinity();
 };
+
+/// `spec.floor` is rounded down. @pre the parameters are in range
+GroupQuantParameters group_quant_of(const CodecSpec& spec) noexcept;
+
+/// What x counts as: `floor` where it lies below, unless x can't be held.
+CINCH_HD inline float floored(float x, float floor) noexcept {
+  return x < floor && x >= -kAffineMaxMagnitude ? floor : x;
+}
 
 /// Alignment of the sections after the planes' bits, so that they can be read in whole words.
 inline constexpr std::int64_t kGroupQuantAlignment = 16;

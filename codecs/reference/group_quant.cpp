@@ -34,8 +34,9 @@ class GroupQuantReference final : public GroupQuantCodec {
     for_each_group(parameters(), what.layout, what.plane_bits, [&](const GroupPlace& place) {
       x.clear();
       for (std::int64_t k = place.begin; k < place.begin + place.count; ++k) {
-        x.push_back(value_of(
-            what.type, load_bits(source, offset_of(what.layout, k), element_size(what.type))));
+        const std::uint64_t bits =
+            load_bits(source, offset_of(what.layout, k), element_size(what.type));
+        x.push_back(floored(value_of(what.type, bits), parameters().floor));
       }
       representable &= put_group(place, x, key, out);
     });

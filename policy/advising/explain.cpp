@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/advising/explain.h"
 
+#include <cmath>
+
 #include "policy/algorithms/algorithm.h"
 
 namespace cinch::policy {
@@ -12,7 +14,8 @@ std::string codec_words(const codecs::CodecSpec& spec) {
     const bool groups = traits->keeps_means && spec.residual_group > 0;
     return spec.name + " at " + std::to_string(spec.bits) + " bits" +
            (groups ? " in groups of " + std::to_string(spec.residual_group) : "") +
-           (spec.subtractive_dither ? ", dithered" : "");
+           (spec.subtractive_dither ? ", dithered" : "") +
+           (std::isinf(spec.floor) ? "" : ", from " + number_in_words(double{spec.floor}) + " on");
   }
   if (traits && traits->precision == codecs::Precision::error_bound) {
     return spec.name + " within " + number_in_words(double{spec.error_bound});

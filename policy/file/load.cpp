@@ -37,6 +37,7 @@ CodecSpec read_codec(const Json& json, const CodecSpec& defaults) {
   int& group = has_residuals ? spec.residual_group : spec.group;
   group = json.value("group", group);
   if (json.contains("dither")) spec.subtractive_dither = json.at("dither") == "subtractive";
+  spec.floor = json.value("floor", spec.floor);
   spec.error_bound = json.value("error_bound", spec.error_bound);
   spec.zero_value = json.value("zero_value", spec.zero_value);
   spec.refresh = json.value("refresh", spec.refresh);

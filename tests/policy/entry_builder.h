@@ -94,6 +94,10 @@ class EntryBuilder {
     uses_.back().is_recipes = true;
     return *this;
   }
+  EntryBuilder& as_argument() {
+    uses_.back().is_argument = true;
+    return *this;
+  }
   EntryBuilder& raised(float exponent) {
     uses_.back().exponent = exponent;
     return *this;

@@ -36,7 +36,7 @@ bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HW
   const std::int64_t group = job.group;
   const std::int64_t groups = (count - 1) / group + 1;
   GroupRanges affine;
-  affine.find(S(), x, count, group, bits);
+  affine.find(S(), x, count, group, bits, job.floor);
   std::memcpy(ranges, affine.ranges(), groups * sizeof(AffineRange));
 
   for (std::int64_t begin = 0; begin < count; begin += cpu::kStretchElements) {
@@ -48,7 +48,7 @@ bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HW
       std::uint8_t* const codes = task.codes() + (i - begin);
       prefetch(x + i + 2 * cpu::kStretchElements, some);
       quantize_group<S>(x + i, draws + (i - begin), some, affine.lo(g), affine.scale(g), bits,
-                        codes);
+                        job.floor, codes);
       if (affine.any_poisoned() && affine.poisoned(g)) std::fill_n(codes, some, 0);
       i += some;
     }

@@ -64,6 +64,7 @@ struct GroupQuantJob {
   PlaneCodes codes;
   RandomKey key;  ///< decode: meaningful only if `subtractive`
   bool subtractive;
+  float floor;       ///< encode
   bool past_caches;  ///< decode: whether dense planes are written past the caches
 
   GroupQuantJob(const Description& description, const GroupQuantParameters& parameters,
@@ -75,6 +76,7 @@ struct GroupQuantJob {
         codes(sections.codes, description.layout.plane_size(), parameters.bits, plane_bits, sums),
         key(random_key),
         subtractive(parameters.subtractive),
+        floor(parameters.floor),
         past_caches(writes_past_caches(description)) {}
 };
 

@@ -97,7 +97,7 @@ class CodeBlocks {
   }
 };
 
-/// affine_code of elements of kind S.
+/// affine_code of elements of kind S, of which smaller ones count as `floor`.
 template <class S, bool kEightBits>
 class GroupQuantizer {
   using DF = hn::ScalableTag<float>;
@@ -106,8 +106,8 @@ class GroupQuantizer {
   using Raw = typename S::Raw;
 
  public:
-  HWY_INLINE GroupQuantizer(float lo, float scale, int bits)
-      : lo_(lo), scale_(scale), bits_(bits) {}
+  HWY_INLINE GroupQuantizer(float lo, float scale, int bits, float floor)
+      : lo_(lo), scale_(scale), bits_(bits), floor_(floor) {}
 
   /// As CodeBlocks::write.
   HWY_INLINE void run(const Raw* HWY_RESTRICT x, const std::uint16_t* HWY_RESTRICT draws,
@@ -123,7 +123,8 @@ class GroupQuantizer {
   template <class VF>
   HWY_INLINE auto fixed(VF x) const {
     const DF df;
-    const auto u = hn::Mul(hn::Sub(x, hn::Set(df, lo_)), hn::Set(df, scale_));
+    const auto held = hn::Max(x, hn::Set(df, floor_));
+    const auto u = hn::Mul(hn::Sub(held, hn::Set(df, lo_)), hn::Set(df, scale_));
     if constexpr (kEightBits) {
       return hn::BitCast(DU(), hn::NearestInt(hn::Min(u, hn::Set(df, 255.0F * 65536.0F))));
     } else {
@@ -142,17 +143,19 @@ class GroupQuantizer {
   float lo_;
   float scale_;
   int bits_;
+  float floor_;
 };
 
 /// Runs the GroupQuantizer for `bits`.
 template <class S>
 HWY_INLINE void quantize_group(const typename S::Raw* HWY_RESTRICT x,
                                const std::uint16_t* HWY_RESTRICT draws, std::int64_t count,
-                               float lo, float scale, int bits, std::uint8_t* HWY_RESTRICT codes) {
+                               float lo, float scale, int bits, float floor,
+                               std::uint8_t* HWY_RESTRICT codes) {
   if (bits == 8) {
-    GroupQuantizer<S, true>(lo, scale, bits).run(x, draws, count, codes);
+    GroupQuantizer<S, true>(lo, scale, bits, floor).run(x, draws, count, codes);
   } else {
-    GroupQuantizer<S, false>(lo, scale, bits).run(x, draws, count, codes);
+    GroupQuantizer<S, false>(lo, scale, bits, floor).run(x, draws, count, codes);
   }
 }
 

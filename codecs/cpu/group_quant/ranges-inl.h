@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "codecs/affine.h"
@@ -130,10 +131,10 @@ class GroupRanges {
 
   /// Computes affine_range of each group of `group` elements of the `count` at `x` (the last group
   /// may be shorter); poisoned_range() for groups with a NaN, an infinity or a magnitude above
-  /// kAffineMaxMagnitude. @pre there are at most kMost groups
+  /// kAffineMaxMagnitude. Elements below `floor` count as that. @pre there are at most kMost groups
   template <class S>
   HWY_NOINLINE void find(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
-                         std::int64_t group, int bits) {
+                         std::int64_t group, int bits, float floor) {
     using T = typename S::Ordered;
     const ExtremeTag df;
     const hn::Rebind<T, ExtremeTag> dt;
@@ -162,7 +163,7 @@ class GroupRanges {
                           group);
         }
       }
-      hold(min, max, bits, first);
+      hold(min, max, bits, first, floor);
     }
   }
 
@@ -170,15 +171,18 @@ class GroupRanges {
   void clear() { any_poisoned_ = false; }
 
   /// Takes affine_range and affine_scale of a vector of extremes as those of the groups from
-  /// `first` on; where they can't be held, poisoned_range().
+  /// `first` on; where they can't be held, poisoned_range(). What is below `floor` counts as that.
   HWY_INLINE void hold(hn::Vec<ExtremeTag> min, hn::Vec<ExtremeTag> max, int bits,
-                       std::int64_t first) {
+                       std::int64_t first, float floor = -std::numeric_limits<float>::infinity()) {
     const ExtremeTag df;
     const hn::RebindToUnsigned<ExtremeTag> du;
     const auto zero = hn::Zero(df);
     const auto limit = hn::Set(df, kAffineMaxMagnitude);
     const auto good =
         hn::And(hn::Le(hn::Abs(min), limit), hn::Le(hn::Abs(max), limit));  // false for NaN
+    const auto least = hn::Set(df, floor);
+    min = hn::Max(min, least);
+    max = hn::Max(max, least);
     const auto rest = hn::Set(du, 0xFFFF);
     const auto low = hn::IfThenElseZero(good, hn::Add(min, zero));
     const auto down = hn::IfThenElseZero(hn::RebindMask(du, hn::Lt(low, zero)), rest);

@@ -45,9 +45,9 @@ struct TileSlots {
 
   /// @param slot of the calling lane; becomes its number in the plane
   /// @param plane set to that of the tile
-  template <bool kUsual>
+  template <unsigned kShift>
   __device__ __forceinline__ GroupPlace place_of(const GroupJob& job,
-                                                 const GroupLanes<kUsual>& lanes,
+                                                 const GroupLanes<kShift>& lanes,
                                                  std::uint32_t& slot, std::uint32_t& plane) const {
     const std::uint32_t there = slot < count ? size : 0;
     plane = job.by_slots.split(slot);
@@ -113,7 +113,7 @@ __device__ __forceinline__ void encode_tile_residuals(
     const GroupJob& job, const DivisionJob& division, const DivisionTile& tile,
     const TileSlots& slots, const typename Element<type>::Bits* x, const std::uint16_t* table,
     const float* cells, std::byte* residuals, Result* result) {
-  const GroupLanes<(kBits > 0)> lanes(job);
+  const GroupLanes<usual_shift(kBits)> lanes(job);
   for (std::uint32_t begin = threadIdx.x / kWarp * kPiece; begin < slots.count;
        begin += 2 * kGroupThreads) {
     std::uint32_t slot = begin + lanes.first();
@@ -221,7 +221,7 @@ __device__ __forceinline__ void decode_tile_residuals(const GroupJob& job,
                                                       const std::uint16_t* table,
                                                       const float* cells, const std::byte* in,
                                                       const RoundKeys& keys, const Store& store) {
-  const GroupLanes<(kBits > 0)> lanes(job);
+  const GroupLanes<usual_shift(kBits)> lanes(job);
   for (std::uint32_t begin = threadIdx.x / kWarp * kPiece; begin < slots.count;
        begin += 2 * kGroupThreads) {
     std::uint32_t slot = begin + lanes.first();

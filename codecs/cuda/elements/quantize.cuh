@@ -4,6 +4,7 @@
 #include "codecs/affine.h"
 #include "codecs/cuda/device.h"
 #include "codecs/cuda/elements/elements.cuh"
+#include "codecs/cuda/elements/pairs.cuh"
 #include "codecs/philox.h"
 
 /// Quantizes a stretch in few instructions: affine_code's results, eight at a time.
@@ -139,6 +140,15 @@ __device__ __forceinline__ std::uint32_t add_draw(std::uint32_t sum, const philo
 #endif
 }
 
+/// t, but at least 0 and at most 1. Costs nothing behind a product.
+__device__ __forceinline__ float saturated(float t) {
+#ifdef __CUDA_ARCH__
+  return __saturatef(t);
+#else
+  return t > 0.0F ? (t < 1.0F ? t : 1.0F) : 0.0F;
+#endif
+}
+
 /// Packs codes of some number of bits.
 class CodePacker {
  public:
@@ -150,6 +160,8 @@ class CodePacker {
   __device__ __forceinline__ explicit CodePacker(std::uint32_t bits)
       : bits_(bits),
         factor_(1U << bits),
+        all_(float_of_bits((127U + 16 + bits) << 23)),
+        unit_(float_of_bits((127U - 16 - bits) << 23)),
         to_fours_(8 - 2 * bits),
         to_eights_(16 - 4 * bits),
         twos_(((1U << (2 * bits & 31)) - 1) * 0x10001U),
@@ -166,6 +178,30 @@ class CodePacker {
       // Adding 2^23 rounds as rintf, and leaves the integer in the lower bits: the sum's third byte
       // is the code.
       sums[j] = add_draw(float_bits(t[j] + 0x1p23F), draws, j);
+    }
+    return join(sums);
+  }
+
+  /// What makes x - lo a share, from 0 to below 1, of as many steps as there are codes.
+  /// @param scale affine_scale, which makes it 1/65536ths of a step
+  __device__ __forceinline__ float share_of(float scale) const {
+    return scale * unit_;
+  }
+
+  /// As pack, of shares. Those that saturated() made of elements below lo are lo's.
+  __device__ __forceinline__ std::uint64_t pack_shares(const float (&t)[kStretch],
+                                                       const philox::Block& draws) const {
+    if (bits_ > kFewBits) {
+      float steps[kStretch];
+#pragma unroll
+      for (int j = 0; j < kStretch; ++j) steps[j] = t[j] * all_;
+      return pack_many(steps, draws);
+    }
+    // Products with a power of two are exact.
+    std::uint32_t sums[kStretch];
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      sums[j] = add_draw(float_bits(fused_value(0x1p23F, t[j], all_)), draws, j);
     }
     return join(sums);
   }
@@ -201,6 +237,7 @@ class CodePacker {
   }
 
   std::uint32_t bits_, factor_;
+  float all_, unit_;  ///< 65536 times the number of codes, and its reciprocal
   std::uint32_t to_fours_, to_eights_;
   std::uint32_t twos_, fours_;
 };

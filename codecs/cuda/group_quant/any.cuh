@@ -50,8 +50,8 @@ struct GroupBounds {
     bad = (__ballot_sync(kAllLanes, bad) & those) != 0;
   }
 
-  __device__ __forceinline__ AffineRange range(int bits) const {
-    return bad ? poisoned_range() : affine_range(min, max, bits);
+  __device__ __forceinline__ AffineRange range(int bits, float floor) const {
+    return bad ? poisoned_range() : affine_range(fmaxf(min, floor), fmaxf(max, floor), bits);
   }
 };
 
@@ -66,7 +66,9 @@ __device__ __forceinline__ void store_any_codes(const GroupJob& job, std::byte* 
   std::uint32_t codes[kStretch];
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
-    codes[j] = j < count && !poisoned ? affine_code(x[j], lo, scale, bits, draws[j]) : 0U;
+    codes[j] = j < count && !poisoned
+                   ? affine_code(fmaxf(x[j], job.floor), lo, scale, bits, draws[j])
+                   : 0U;
   }
   store_bytes(at, pack_stretch(codes, bits), (count * bits + 7) / 8);
 }
@@ -107,7 +109,7 @@ __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std:
   __syncwarp();
   bounds.join(kWarp);
   const PlaneCodes codes = plane_codes(job, out, offsets, p);
-  const AffineRange range = bounds.range(codes.bits);
+  const AffineRange range = bounds.range(codes.bits, job.floor);
   if (lane == 0) {
     store_group_range(job, out, group, {float_of_bf16(range.lo), float_of_bf16(range.step)});
     if (bounds.bad) result->not_representable = 1;

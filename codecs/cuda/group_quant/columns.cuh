@@ -60,10 +60,9 @@ struct GroupColumns {
   static constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;  ///< for FastDivide
 };
 
-/// Where a group's range begins, and what its elements are scaled by: less than 0 if it can't be
-/// held.
+/// Where a group's range begins, and CodePacker::share_of: less than 0 if it can't be held.
 struct GroupScale {
-  float lo, scale;
+  float lo, share;
 };
 
 /// A block for some columns of a sample, from the `first_block`-th on. @param kBits
@@ -118,6 +117,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
   }
   __syncthreads();
 
+  const CodePacker packer(static_cast<std::uint32_t>(kBits));
   const std::uint32_t in_channel = columns.by_units.divisor();  // units
   const std::uint32_t of_group = kWarp >> columns.unit_shift;   // units
   const std::uint32_t groups = columns.by_groups.divisor();     // of a column
@@ -138,16 +138,14 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
       bounds.join(of_units[v * units + before + unit]);
     }
     const bool good = are_quantizable(bounds.min, bounds.max);
-    const FloatRange range =
-        good ? RangeMaker(kBits).range(bounds.min, bounds.max) : poisoned_floats();
-    of_groups[g] = {range.lo, good ? RangeMaker::scale(range.step) : -1.0F};
+    const FloatRange range = good ? group_range(job, kBits, bounds) : poisoned_floats();
+    of_groups[g] = {range.lo, good ? packer.share_of(RangeMaker::scale(range.step)) : -1.0F};
     if (block * columns.together + of_column >= columns.vectors) continue;
     store_group_range(job, out, first_group + g, range);
     if (!good) result->not_representable = 1;
   }
   __syncthreads();
 
-  const CodePacker packer(static_cast<std::uint32_t>(kBits));
   const std::int64_t before = std::int64_t{sample} * (job.size / kStretch) +
                               std::int64_t{vector} * kVector * columns.stretches + stretch;
 #pragma unroll
@@ -159,7 +157,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
     const GroupScale of = of_groups[g];
     const std::int64_t at = before + std::int64_t{v} * columns.stretches;
     const std::uint64_t packed =
-        group_codes<type>(job, words, at, of.lo, of.scale, of.scale >= 0, packer);
+        group_codes<type>(job, words, at, of.lo, of.share, of.share >= 0, packer);
     store_group_codes<kBits>(out + job.codes_at + at * kBits, kBits, packed, exists);
   }
 }

@@ -87,17 +87,17 @@ inline constexpr unsigned kGroupDecodeBlocks = kBits == 0            ? 6
                                                : kPerWord<type> == 1 ? 5
                                                                      : 8;
 
-/// Decodes what group_quant_encode encodes, kBits as there. @pre job.vectors
-template <ElementType type, bool subtractive, int kBits>
+/// Decodes what group_quant_encode encodes, kBits and kShift as there. @pre job.vectors
+template <ElementType type, bool subtractive, int kBits, unsigned kShift>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_decode(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
                        void* target) {
-  const GroupLanes<(kBits > 0)> lanes(job);
+  const GroupLanes<kShift> lanes(job);
   const RoundKeys keys(subtractive ? load_key(in) : RandomKey());
   const std::int64_t pieces = (job.all_slots + kPiece - 1) / kPiece;
   constexpr unsigned kWarps = kGroupThreads / kWarp;
   constexpr int kVectors = kStretchWords<type> / 4;
-  constexpr bool kSwaps = kVectors == 2 && kBits > 0;
+  constexpr bool kSwaps = kVectors == 2 && kShift == kUsualShift;
   for (std::int64_t piece = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; piece < pieces;
        piece += std::int64_t{gridDim.x} * kWarps) {
     std::int64_t slot = piece * kPiece + lanes.first();

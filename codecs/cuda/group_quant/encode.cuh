@@ -16,6 +16,12 @@ __device__ __forceinline__ void store_group_range(const GroupJob& job, std::byte
   *reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 4 * group) = range.word();
 }
 
+/// @pre are_quantizable(bounds.min, bounds.max)
+__device__ __forceinline__ FloatRange group_range(const GroupJob& job, int bits,
+                                                  const FloatBounds& bounds) {
+  return RangeMaker(bits).range(fmaxf(bounds.min, job.floor), fmaxf(bounds.max, job.floor));
+}
+
 /// What one thread of the grid does for the whole encoding. @param before bytes in front of `out`
 __device__ __forceinline__ void store_group_head(const GroupJob& job, std::byte* out,
                                                  std::int64_t before, Result* result) {
@@ -25,16 +31,17 @@ __device__ __forceinline__ void store_group_head(const GroupJob& job, std::byte*
 }
 
 /// The joined codes of a stretch; 0 if its group can't be held.
+/// @param share RangeMaker::scale, as CodePacker::share_of has it
 template <ElementType type>
 __device__ __forceinline__ std::uint64_t group_codes(
     const GroupJob& job, const std::uint32_t (&words)[kStretchWords<type>], std::int64_t stretch,
-    float lo, float scale, bool good, const CodePacker& packer) {
+    float lo, float share, bool good, const CodePacker& packer) {
   float t[kStretch];
   values_in<type>(words, t);
 #pragma unroll
-  for (int j = 0; j < kStretch; ++j) t[j] = (t[j] - lo) * scale;
+  for (int j = 0; j < kStretch; ++j) t[j] = saturated((t[j] - lo) * share);
   const std::uint64_t packed =
-      packer.pack(t, job.keys.draw_block(static_cast<std::uint64_t>(stretch)));
+      packer.pack_shares(t, job.keys.draw_block(static_cast<std::uint64_t>(stretch)));
   return good ? packed : 0;
 }
 
@@ -55,9 +62,8 @@ __device__ __forceinline__ void store_group_codes(std::byte* at, int bits, std::
 /// @param kWhole each group has a stretch for each of its lanes' two, or none at all: then lanes
 /// without stretches need not be left out of a group's bounds
 /// @param a, b the lane's two stretches
-template <ElementType type, int kBits, bool kWhole>
-__device__ __forceinline__ void encode_groups(const GroupJob& job,
-                                              const GroupLanes<(kBits > 0)>& lanes,
+template <ElementType type, int kBits, bool kWhole, unsigned kShift>
+__device__ __forceinline__ void encode_groups(const GroupJob& job, const GroupLanes<kShift>& lanes,
                                               const GroupPlace& place,
                                               const std::uint32_t (&a)[kStretchWords<type>],
                                               const std::uint32_t (&b)[kStretchWords<type>],
@@ -69,34 +75,35 @@ __device__ __forceinline__ void encode_groups(const GroupJob& job,
   const int bits = kBits > 0 ? kBits : place.bits;
   const bool good = are_quantizable(bounds.min, bounds.max);
   FloatRange range = poisoned_floats();
-  if (good) range = RangeMaker(bits).range(bounds.min, bounds.max);
+  if (good) range = group_range(job, bits, bounds);
   if (place.first && lanes.leads()) {
     store_group_range(job, out, place.group, range);
     if (!good) result->not_representable = 1;
   }
-  const float scale = RangeMaker::scale(range.step);
   const CodePacker packer(static_cast<std::uint32_t>(bits));
+  const float share = packer.share_of(RangeMaker::scale(range.step));
   std::byte* const at = out + place.codes;
   store_group_codes<kBits>(at, bits,
-                           group_codes<type>(job, a, place.stretch, range.lo, scale, good, packer),
+                           group_codes<type>(job, a, place.stretch, range.lo, share, good, packer),
                            place.first);
   const std::uint32_t further = lanes.count();
   store_group_codes<kBits>(
       at + further * static_cast<std::uint32_t>(bits), bits,
-      group_codes<type>(job, b, place.stretch + further, range.lo, scale, good, packer),
+      group_codes<type>(job, b, place.stretch + further, range.lo, share, good, packer),
       place.second);
 }
 
 /// Encodes groups that fit into half a warp (GroupJob::fits_warp), of contiguous elements. Reads
-/// elements once, into registers. @param kBits job.usual_bits(), or 0; not 0 only if job.linear
+/// elements once, into registers. @param kBits, kShift for which there is code of its own, or
+/// zeros; not 0 only if job.linear
 /// @pre job.vectors
-template <ElementType type, int kBits>
+template <ElementType type, int kBits, unsigned kShift>
 __global__ void __launch_bounds__(kGroupThreads, (kGroupEncodeBlocks<type, kBits>))
     group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
                        std::byte* out, Result* result) {
   const auto* const elements = static_cast<const typename Element<type>::Bits*>(source);
   store_group_head(job, out, 0, result);
-  const GroupLanes<(kBits > 0)> lanes(job);
+  const GroupLanes<kShift> lanes(job);
   const std::int64_t pieces = (job.all_slots + kPiece - 1) / kPiece;
   constexpr unsigned kWarps = kGroupThreads / kWarp;
   for (std::int64_t piece = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; piece < pieces;

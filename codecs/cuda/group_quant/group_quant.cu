@@ -44,8 +44,8 @@ class GroupQuantCuda final : public DeviceCodec {
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
-          return with_bits(job.linear ? job.usual_bits() : 0, [&](auto bits) {
-            return launch(group_quant_encode<type.value, bits.value>,
+          return with_kernel(job, [&](auto bits, auto shift) {
+            return launch(group_quant_encode<type.value, bits.value, shift.value>,
                           warps_blocks(job, 2 * kGroupEncodeBlocks<type.value, bits.value>, stream),
                           kGroupThreads, 0, stream, job, offsets, source, out, result);
           });
@@ -107,10 +107,10 @@ class GroupQuantCuda final : public DeviceCodec {
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
-          return with_bits(job.linear ? job.usual_bits() : 0, [&](auto bits) {
+          return with_kernel(job, [&](auto bits, auto shift) {
             return launch_with(
-                job.subtractive ? group_quant_decode<type.value, true, bits.value>
-                                : group_quant_decode<type.value, false, bits.value>,
+                job.subtractive ? group_quant_decode<type.value, true, bits.value, shift.value>
+                                : group_quant_decode<type.value, false, bits.value, shift.value>,
                 warps_blocks(job, kGroupDecodeBlocks<type.value, bits.value>, stream));
           });
         });
@@ -174,6 +174,22 @@ class GroupQuantCuda final : public DeviceCodec {
     return f(std::integral_constant<int, 0>());
   }
 
+  /// Calls f with the bits, and the GroupLanes' shift, for which contiguous planes have code of
+  /// their own, as std::integral_constants; zeros stand for all others.
+  template <typename F>
+  static bool with_kernel(const GroupJob& job, const F& f) noexcept {
+    if (job.linear && job.usual_bits() != 0) {
+      return with_bits(job.usual_bits(), [&](auto bits) {
+        return f(bits, std::integral_constant<unsigned, usual_shift(bits.value)>());
+      });
+    }
+    // The preset default's inputs of norms.
+    if (job.linear && job.bits == 4 && job.half_shift == 2) {
+      return f(std::integral_constant<int, 4>(), std::integral_constant<unsigned, 2>());
+    }
+    return f(std::integral_constant<int, 0>(), std::integral_constant<unsigned, 0>());
+  }
+
   /// Blocks of threads whose warps take all stretches, piece by piece.
   /// @param most for each multiprocessor
   unsigned warps_blocks(const GroupJob& job, unsigned most, Stream stream) const noexcept {
@@ -207,8 +223,7 @@ class GroupQuantCuda final : public DeviceCodec {
 }  // namespace
 
 std::shared_ptr<const DeviceCodec> make_group_quant_cuda(const CodecSpec& spec) {
-  return std::make_shared<GroupQuantCuda>(GroupQuantParameters{
-      .bits = spec.bits, .group = spec.group, .subtractive = spec.subtractive_dither});
+  return std::make_shared<GroupQuantCuda>(group_quant_of(spec));
 }
 
 }  // namespace cinch::codecs::cuda

@@ -28,6 +28,7 @@ struct GroupJob {
   bool few;     ///< all_slots is below 2^31
   bool mixed;
   bool subtractive;
+  float floor;  ///< encode only
   int bits;
   std::int64_t plane_bits_at, ranges_at, codes_at;
   std::int64_t end;  ///< encode: encoded size; decode: size of the bytes given
@@ -59,6 +60,7 @@ struct GroupJob {
         few(all_slots < std::int64_t{1} << 31),
         mixed(!what.plane_bits.empty()),
         subtractive(parameters.subtractive),
+        floor(parameters.floor),
         bits(parameters.bits),
         plane_bits_at(sections.plane_bits_at),
         ranges_at(sections.ranges),

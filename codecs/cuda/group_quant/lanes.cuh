@@ -11,12 +11,20 @@ namespace cinch::codecs::cuda {
 
 inline constexpr std::uint32_t kPiece = 2 * kWarp;  ///< stretches of a warp
 
-/// How a group's stretches lie on threads. @param kUsual groups are of 256 elements
-template <bool kUsual>
+/// GroupJob::half_shift of groups of 256 elements, for which all kernels have code of their own.
+inline constexpr unsigned kUsualShift = 4;
+
+/// @param bits GroupJob::usual_bits, or 0
+constexpr unsigned usual_shift(int bits) noexcept {
+  return bits > 0 ? kUsualShift : 0;
+}
+
+/// How a group's stretches lie on threads. @param kShift the job's half_shift; 0: any
+template <unsigned kShift>
 class GroupLanes {
  public:
   __device__ __forceinline__ explicit GroupLanes(const GroupJob& job)
-      : shift_(kUsual ? 4U : job.half_shift) {}
+      : shift_(kShift > 0 ? kShift : job.half_shift) {}
 
   /// Lanes of a group: each has its first stretch in the group's first half.
   __device__ __forceinline__ std::uint32_t count() const { return 1U << shift_; }
@@ -111,14 +119,14 @@ struct GroupPlace {
 };
 
 /// @param slot the lane's first stretch, counted as if each plane's last group were full
-/// @pre job.linear, if kUsual
+/// @pre job.linear, if kShift > 0
 /// @param encoded, offsets as for plane_codes
-template <bool kUsual>
-__device__ __forceinline__ GroupPlace place_of(const GroupJob& job, const GroupLanes<kUsual>& lanes,
+template <unsigned kShift>
+__device__ __forceinline__ GroupPlace place_of(const GroupJob& job, const GroupLanes<kShift>& lanes,
                                                std::int64_t slot, const std::byte* encoded,
                                                const std::int64_t* offsets) {
   GroupPlace place;
-  if (kUsual || job.linear) {  // slots are stretches
+  if (kShift > 0 || job.linear) {  // slots are stretches
     place.first = place.second = slot < job.all_slots;
     place.stretch = slot;
     place.group = lanes.group_of(slot);

@@ -151,9 +151,9 @@ struct GroupTile {
   }
 
   /// The place of a lane's stretches, the first of which is the tile's `i`-th.
-  template <bool kUsual>
+  template <unsigned kShift>
   __device__ __forceinline__ GroupPlace place_of(const GroupJob& job, const GroupTiles& tiles,
-                                                 const GroupLanes<kUsual>& lanes,
+                                                 const GroupLanes<kShift>& lanes,
                                                  std::uint32_t i) const {
     // Both are of one group, hence of one channel if there is another window.
     const std::int64_t within = first + i + tiles.skipped_before(i);
@@ -182,7 +182,7 @@ __device__ __forceinline__ void encode_tile_groups(const GroupJob& job, const Gr
                                                    const GroupTile& tile,
                                                    const typename Element<type>::Bits* x,
                                                    std::byte* out, Result* result) {
-  const GroupLanes<(kBits > 0)> lanes(job);
+  const GroupLanes<usual_shift(kBits)> lanes(job);
   for (std::uint32_t begin = threadIdx.x / kWarp * kPiece; begin < tile.stretches;
        begin += 2 * blockDim.x) {
     const std::uint32_t i = begin + lanes.first();
@@ -222,7 +222,7 @@ template <ElementType type, bool subtractive, int kBits>
 __device__ __forceinline__ void decode_tile_groups(const GroupJob& job, const GroupTiles& tiles,
                                                    const GroupTile& tile, const std::byte* in,
                                                    typename Element<type>::Bits* x) {
-  const GroupLanes<(kBits > 0)> lanes(job);
+  const GroupLanes<usual_shift(kBits)> lanes(job);
   const RoundKeys keys(subtractive ? load_key(in) : RandomKey());
   for (std::uint32_t begin = threadIdx.x / kWarp * kPiece; begin < tile.stretches;
        begin += 2 * blockDim.x) {

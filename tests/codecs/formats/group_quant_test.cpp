@@ -662,6 +662,7 @@ TEST(GroupQuant, EnginesWriteTheSameBytes) {
       CodecSpec spec = group_quant(static_cast<int>(draw(random, 1, 8)),
                                    kGroups[draw(random, 0, kGroups.size() - 1)]);
       spec.subtractive_dither = round % 3 == 0;
+      if (round % 7 < 3) spec.floor = static_cast<float>(draw(random, 0, 16)) / 8.0F - 1.7F;
       Description what{.type = random_float(random, *codec_traits(spec.name)),
                        .layout = random_layout(random)};
       if (round % 4 == 0) {

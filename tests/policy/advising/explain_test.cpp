@@ -40,12 +40,14 @@ TEST(Words, NameTheRulesAndTheGuard) {
   const std::string text = words(R"({"version": 1, "policy": "division", "stream": "side",
     "guard": {"every_steps": 0}, "rules": [
       {"match": {"op": "aten::gelu", "operand": "self"}, "codec": {"name": "group_quant", "bits": 4}},
+      {"match": {"op": "aten::silu"}, "codec": {"name": "group_quant", "floor": -6.5}},
       {"match": {"op": "a", "recomputed": true}, "keep": true},
       {"match": {"op": "b", "recomputed": false}, "keep": true},
       {"match": {"shape": ["*", "64"]}, "keep": true}]})");
   EXPECT_THAT(text, HasSubstr("  - a, recomputed: stays as it is\n"
                               "  - b, not recomputed: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("  - aten::gelu self: group_quant at 4 bits\n"));
+  EXPECT_THAT(text, HasSubstr("  - aten::silu: group_quant at 2 bits, from -6.5 on\n"));
   EXPECT_THAT(text, HasSubstr("  - *, shape * 64: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("Nothing watches"));
   EXPECT_THAT(text, HasSubstr("on a thread of Cinch's"));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,6 +52,33 @@ TEST(Decide, NoRuleApproximatesWhatIsMagnified) {
   product.use("aten::bmm", "self", {4, 64, 64});
   EXPECT_THAT(codec_names(policy.decide(product.build())), testing::ElementsAre("group_quant"));
   EXPECT_EQ(policy.decide(product.magnified().build()).action, Action::keep);
+}
+
+TEST(Decide, AFloorHoldsWhereAllReadersAllowIt) {
+  const Policy policy = with_rules(
+      R"({"match":{"op":"aten::gelu"},"codec":{"name":"group_quant","floor":-3}},
+         {"match":{"op":"aten::silu"},"codec":{"name":"group_quant","floor":-6}},
+         {"match":{"op":"aten::mm"},"codec":{"name":"group_quant"}},
+         {"match":{"op":"aten::_prelu_kernel"},"codec":{"name":"group_quant","floor":-3}})");
+  const auto floor = [&policy](const EntryBuilder& entry) {
+    const Decision d = policy.decide(entry.build());
+    EXPECT_THAT(codec_names(d), testing::ElementsAre("group_quant"));
+    return d.candidates[0].spec.floor;
+  };
+  constexpr float none = -std::numeric_limits<float>::infinity();
+  const Dims sizes = {64, 64};
+  EXPECT_EQ(floor(EntryBuilder().use("aten::gelu", "self", sizes)), -3);
+  EXPECT_EQ(floor(EntryBuilder().use("aten::gelu", "self", sizes).use("aten::silu", "self", sizes)),
+            -6);
+  EXPECT_EQ(floor(EntryBuilder().use("aten::gelu", "self", sizes).use("aten::mm", "self", sizes)),
+            none);
+  EXPECT_EQ(floor(EntryBuilder().use("aten::_prelu_kernel", "self", sizes)), none)
+      << "beside signs";
+
+  EntryBuilder source;
+  source.use("aten::gelu", "self", sizes).use("aten::gelu", "self", sizes).for_recipe();
+  EXPECT_EQ(floor(source), none) << "a recipe may compute anything";
+  EXPECT_EQ(floor(source.as_argument()), -3);
 }
 
 TEST(Decide, RulesMayAskForRaw) {

@@ -66,6 +66,7 @@ OfferedRecipe RecipeMaker::take(std::uint32_t version) {
                       stash().derivation().proves(*recipe_, site_, actual_);
   if (!serves) return nullptr;
   stash().derivation().give_sides(*recipe_);
+  recipe_->mark_arguments();
   return std::move(recipe_);
 }
 

@@ -67,6 +67,8 @@ struct Use {
   /// Whether a recipe made it, as a RecipesUse: recipes read values, whatever the operator's
   /// backward reads.
   bool is_recipes : 1 = false;
+  /// policy::Use::is_argument
+  bool is_argument : 1 = false;
   /// Whether Cinch holds the tensor in place of what the program saved (held_compared.h).
   bool is_stand_in : 1 = false;
   /// Of an operand that backward only compares: whether it may be compared with what is saved next.

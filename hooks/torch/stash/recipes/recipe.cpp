@@ -380,6 +380,18 @@ std::size_t Recipe::constant_bytes() const noexcept {
   return bytes;
 }
 
+void Recipe::mark_arguments() noexcept {
+  const auto mark = [this](bool curved) {
+    for_each_value(value, [&](const Value& each) {
+      const bool is_argument = !each.steps.empty() && is_curved(each.steps.front().op);
+      if (each.source < 0 || is_argument != curved) return;
+      all_sources[static_cast<std::size_t>(each.source)].use.is_argument = is_argument;
+    });
+  };
+  mark(true);
+  mark(false);  // wins where a source is read both ways
+}
+
 void Recipe::for_each_step(const std::function<void(const Step&)>& visit) const {
   for_each_value(value, [&](const Value& each) {
     for (const Step& step : each.steps) visit(step);

@@ -247,6 +247,9 @@ struct Recipe {
     return static_cast<std::size_t>(elements) * c10::elementSize(type);
   }
 
+  /// Sets the sources' `use.is_argument`.
+  void mark_arguments() noexcept;
+
   /// Calls `visit` with each step of each value in the expression.
   void for_each_step(const std::function<void(const Step&)>& visit) const;
 

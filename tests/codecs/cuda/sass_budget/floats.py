@@ -29,21 +29,26 @@ def flushed(x, o):
     return np.where(np.abs(x) < np.float32(2.0**-126), np.copysign(np.float32(0), x), x)
 
 
+def saturated(x, o):
+    """From 0 to 1, and 0 for NaN."""
+    return np.where(x > 0, np.minimum(x, np.float32(1)), np.float32(0)) if "SAT" in o.parts else x
+
+
 def check_rounding(o):
-    if any(part in ("RM", "RP", "RZ", "SAT") for part in o.parts):
+    if any(part in ("RM", "RP", "RZ") for part in o.parts):
         raise KeyError(o.opcode)
 
 
 def fadd(o):
     check_rounding(o)
     a, b = o.floats(2)
-    return lambda at: [words(flushed(flushed(a(at), o) + flushed(b(at), o), o))]
+    return lambda at: [words(saturated(flushed(flushed(a(at), o) + flushed(b(at), o), o), o))]
 
 
 def fmul(o):
     check_rounding(o)
     a, b = o.floats(2)
-    return lambda at: [words(flushed(flushed(a(at), o) * flushed(b(at), o), o))]
+    return lambda at: [words(saturated(flushed(flushed(a(at), o) * flushed(b(at), o), o), o))]
 
 
 def ffma(o):

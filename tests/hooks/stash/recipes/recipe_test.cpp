@@ -74,6 +74,26 @@ TEST(Recipe, LayerNormAndGeluGiveTorchsBits) {
   }
 }
 
+TEST(Recipe, ArgumentsAreSourcesOfWhichNothingButGeluOrSiluIsComputed) {
+  const at::Tensor a = at::randn({4});
+  const auto recipe = recipe_like(a, a);
+  recipe->source_count = 3;
+  const auto marked = [&recipe] {
+    recipe->mark_arguments();
+    std::vector<bool> are;
+    for (const Recipe::Source& source : recipe->sources()) are.push_back(source.use.is_argument);
+    return are;
+  };
+  Recipe::Value gate = value_of(1, a);
+  add_step(gate, Recipe::Operator::silu);
+  add_step(recipe->value, Recipe::Operator::gelu);
+  add_step(recipe->value, Recipe::Operator::mul).others.push_back(std::move(gate));
+  add_step(recipe->value, Recipe::Operator::add).others.push_back(value_of(2, a));
+  EXPECT_EQ(marked(), (std::vector{true, true, false}));
+  add_step(recipe->value, Recipe::Operator::add).others.push_back(value_of(1, a));
+  EXPECT_EQ(marked(), (std::vector{true, false, false}));
+}
+
 TEST(Recipe, SumsAndMasks) {
   const at::Tensor a = at::tensor({1.0F, -2.0F, 3.0F, -4.0F});
   const at::Tensor b = at::tensor({1.0F, 1.0F, -4.0F, 8.0F});
