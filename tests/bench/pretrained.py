@@ -19,7 +19,7 @@ def sentences() -> list[str]:
     """Of Python's own documentation, in their order."""
     text = " ".join(pydoc_data.topics.topics[name] for name in sorted(pydoc_data.topics.topics))
     found = re.split(r"(?<=[.!?])\s+", re.sub(r"[`*\s]+", " ", text))
-    return [sentence for sentence in found if 60 < len(sentence) < 300]
+    return [sentence for sentence in found if 40 < len(sentence) < 160]
 
 
 def minilm(seed: int) -> Task:

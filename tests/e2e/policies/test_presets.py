@@ -188,3 +188,39 @@ def test_activations_that_other_packages_functions_save_are_held_in_few_bits(tmp
     assert found["LigerRMSNormFunction"].get("exponent_pack", 0) >= 3, found
     assert found["Fast_RMS_Layernorm"].get("exponent_pack", 0) >= 3, found
     assert found["LoRA_W"].get("exponent_pack", 0) >= 6, found
+
+
+FLOORED = """
+import sys
+import torch
+import torch.nn.functional as F
+torch.manual_seed(0)
+first, last = torch.nn.Linear(64, 256), torch.nn.Linear(256, 8)
+x = torch.randn(64, 64)
+found = {}
+uses = {
+    "gelu": lambda h: F.gelu(h),
+    "another function": lambda h: F.silu(h),
+    "another reader": lambda h: F.gelu(h) + h.sigmoid() * h,
+    "another recipe": lambda h: F.gelu(h) + h,
+}
+for step in range(8):
+    for name, use in uses.items():
+        h = first(x) * 6
+        y = use(h)
+        node = y.grad_fn if name in ("gelu", "another function") else y.grad_fn.next_functions[0][0]
+        loss, least = last(y).sum(), h.min().item()
+        del h, y  # what the program owns is not encoded
+        loss = loss.square() + first(x).exp().sin().sum()  # nor what was saved last
+        found[name] = (least, node._saved_self.min().item())
+        loss.backward()
+torch.save(found, sys.argv[1])
+"""
+
+
+def test_what_is_below_gelus_floor_counts_as_it_unless_something_else_reads_it(tmp_path):
+    harness.run_python(["-c", FLOORED, tmp_path / "found.pt"], tmp_path, harness.preset("default"))
+    found = torch.load(tmp_path / "found.pt")
+    assert all(least < -9 for least, _ in found.values())
+    assert -4.5 < found.pop("gelu")[1] < -2.9
+    assert all(held < -8 for _, held in found.values()), found
