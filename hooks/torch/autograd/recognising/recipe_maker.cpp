@@ -382,9 +382,6 @@ bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want
   if (step->type == at::kDouble && Recipe::computes_in_floats(step->op)) return false;
   recipe_->is_near |= !is_on_device() && step->rounds_by_threads;
   recipe_->needs_exact_sources |= step->magnifies;
-  if (to.source >= 0 && !to.is_computed() && Recipe::is_curved(step->op)) {
-    recipe_->all_sources[static_cast<std::size_t>(to.source)].is_curved = true;
-  }
   // The steps of one value have one layout: a step of another one sees the value so far as a view.
   if (to.is_computed() && to.layout() != want) take_view({to.layout()}, to);
   to.result = want;

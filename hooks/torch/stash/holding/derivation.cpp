@@ -40,7 +40,6 @@ void prepare(const Recipe& recipe, Recipe::Source& source, const Use& like,
   use.sequence = like.sequence;
   use.is_recipes = true;
   use.recipe = &recipe;
-  source.is_curved = false;
 }
 
 /// Whether both compare with the same numbers, at one site.

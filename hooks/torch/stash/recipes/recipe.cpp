@@ -381,15 +381,18 @@ std::size_t Recipe::constant_bytes() const noexcept {
 }
 
 void Recipe::mark_arguments() noexcept {
-  const auto mark = [this](bool curved) {
-    for_each_value(value, [&](const Value& each) {
-      const bool is_argument = !each.steps.empty() && is_curved(each.steps.front().op);
-      if (each.source < 0 || is_argument != curved) return;
-      all_sources[static_cast<std::size_t>(each.source)].use.is_argument = is_argument;
-    });
-  };
-  mark(true);
-  mark(false);  // wins where a source is read both ways
+  for (Source& source : sources()) source.is_curved = false;
+  std::array<bool, most_sources> read_otherwise{};
+  for_each_value(value, [&](const Value& each) {
+    if (each.source < 0) return;
+    const auto number = static_cast<std::size_t>(each.source);
+    const bool curved = !each.steps.empty() && is_curved(each.steps.front().op);
+    all_sources[number].is_curved |= curved;
+    read_otherwise[number] |= !curved;
+  });
+  for (std::size_t i = 0; i < source_count; ++i) {
+    all_sources[i].use.is_argument = all_sources[i].is_curved && !read_otherwise[i];
+  }
 }
 
 void Recipe::for_each_step(const std::function<void(const Step&)>& visit) const {

@@ -247,7 +247,7 @@ struct Recipe {
     return static_cast<std::size_t>(elements) * c10::elementSize(type);
   }
 
-  /// Sets the sources' `use.is_argument`.
+  /// Sets the sources' `is_curved` and `use.is_argument`.
   void mark_arguments() noexcept;
 
   /// Calls `visit` with each step of each value in the expression.
