@@ -65,8 +65,7 @@ OfferedRecipe RecipeMaker::take(std::uint32_t version) {
   const bool serves = recipe_->depth <= stash().settings().derive.depth &&
                       stash().derivation().proves(*recipe_, site_, actual_);
   if (!serves) return nullptr;
-  stash().derivation().give_sides(*recipe_);
-  recipe_->mark_arguments();
+  stash().derivation().tell_sources(*recipe_);
   return std::move(recipe_);
 }
 

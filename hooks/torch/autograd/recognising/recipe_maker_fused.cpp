@@ -71,7 +71,7 @@ bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
   switch (kind) {
     case NodeKind::batch_norm: {
       auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
-      // Only the ReLU behind it gives its source sides (Derivation::give_sides).
+      // Only the ReLU behind it gives its source sides (Derivation::tell_sources).
       const bool gives_sides = stash().settings().derive.signs_in_sources && steps_ == 2 &&
                                kind_of(*last_) == NodeKind::relu;
       return sources_.hold_alike(norm.input_, want, to) &&

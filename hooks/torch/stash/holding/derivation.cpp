@@ -97,6 +97,25 @@ bool may_be_approximated(const Entry& entry) {
          (recipe.is_log_sum_exp() || entry.plan().may_be_approximated());
 }
 
+/// The sides of the ReLU behind a batch norm, if the recipe is that of both and the norm's step has
+/// its statistics, which are taken from it; null: they serve no source.
+std::unique_ptr<Sides> take_sides(Recipe& recipe) {
+  const std::vector<Recipe::Step>& steps = recipe.value.steps;
+  const bool is_relu_of_norm = recipe.source_count == 1 && steps.size() == 2 &&
+                               steps[0].op == Recipe::Operator::channel_norm &&
+                               steps[1].op == Recipe::Operator::relu && !steps[0].means.empty();
+  if (!is_relu_of_norm) return nullptr;
+  Recipe::Step& norm = recipe.value.steps[0];
+  auto sides = std::make_unique<Sides>(
+      Sides{norm.scale, norm.shift, std::move(norm.means), std::move(norm.deviations), norm.order});
+  norm.means = norm.deviations = {};
+  // float16 rounds small positive results to 0.
+  const bool serves = !recipe.is_near && recipe.type != at::kHalf &&
+                      recipe.value.start_type == recipe.type && recipe.value.offset == 0 &&
+                      recipe.sources()[0].use.geometry.offset() == 0;
+  return serves ? std::move(sides) : nullptr;
+}
+
 /// Whether what is computed along with the recipe's value may be left for another reader. A CUDA
 /// graph that is captured may share nothing with work outside of it.
 bool may_leave_other(const Recipe& recipe) {
@@ -234,24 +253,12 @@ bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actu
   return true;
 }
 
-void Derivation::give_sides(Recipe& recipe) {
-  const std::vector<Recipe::Step>& steps = recipe.value.steps;
-  const bool is_relu_of_norm = recipe.source_count == 1 && steps.size() == 2 &&
-                               steps[0].op == Recipe::Operator::channel_norm &&
-                               steps[1].op == Recipe::Operator::relu && !steps[0].means.empty();
-  if (!is_relu_of_norm) return;
-  Recipe::Step& norm = recipe.value.steps[0];
-  auto sides = std::make_unique<Sides>(
-      Sides{norm.scale, norm.shift, std::move(norm.means), std::move(norm.deviations), norm.order});
-  norm.means = norm.deviations = {};
-  const Recipe::Source& source = recipe.sources()[0];
-  // float16 rounds small positive results to 0.
-  const bool serves = !recipe.is_near && recipe.type != at::kHalf &&
-                      recipe.value.start_type == recipe.type && recipe.value.offset == 0 &&
-                      source.use.geometry.offset() == 0;
-  if (!serves) return;
+void Derivation::tell_sources(Recipe& recipe) {
+  auto sides = take_sides(recipe);
   const std::lock_guard lock(lists_.mutex);
-  Entry& entry = *source.entry;
+  recipe.mark_arguments();
+  if (sides == nullptr) return;
+  Entry& entry = *recipe.sources()[0].entry;
   const bool is_early = entry.place == Entry::Place::owned || entry.place == Entry::Place::window;
   if (!is_early || entry.sides != nullptr) return;
   entry.sides = std::move(sides);

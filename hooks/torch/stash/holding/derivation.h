@@ -76,10 +76,11 @@ class Derivation {
   /// `actual` is saved
   bool proves(Recipe& recipe, const Site& site, const at::Tensor& actual);
 
-  /// Gives the source of a batch norm and ReLU that are proved the sides of the ReLU, if the norm's
-  /// step has its statistics and the source is not being settled already: the ReLU then needs no
-  /// mask, where the source is encoded with them.
-  void give_sides(Recipe& recipe);
+  /// Tells its sources how the recipe, which is proved, reads them (Recipe::mark_arguments), and
+  /// gives the source of a batch norm and ReLU the sides of the ReLU, if the norm's step has its
+  /// statistics and the source is not being settled already: the ReLU then needs no mask, where the
+  /// source is encoded with them.
+  void tell_sources(Recipe& recipe);
 
   /// Makes `recipe`, which is proved, that of the log-sum-exp that belongs to attention's `output`.
   void pair(Recipe& output, Entry& log_sum_exp, OfferedRecipe recipe);

@@ -247,7 +247,8 @@ struct Recipe {
     return static_cast<std::size_t>(elements) * c10::elementSize(type);
   }
 
-  /// Sets the sources' `is_curved` and `use.is_argument`.
+  /// Sets the sources' `is_curved` and `use.is_argument`. @pre the stash's lock is held if entries
+  /// have the uses in their lists
   void mark_arguments() noexcept;
 
   /// Calls `visit` with each step of each value in the expression.
