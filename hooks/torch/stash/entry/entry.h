@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -78,8 +79,9 @@ struct Use {
   bool is_comparison_held : 1 = false;
   /// policy::Use::is_magnified
   bool is_magnified : 1 = false;
-  /// What backward reads of it; set when the entry is planned.
-  codecs::Reads reads = codecs::Reads::values;
+  /// What backward reads of it; set when the entry is planned, perhaps while another thread's
+  /// backward reads it.
+  std::atomic<codecs::Reads> reads = codecs::Reads::values;
   /// The lower half of the autograd node's sequence number, which counts per forward thread.
   std::uint32_t sequence = 0;
 };

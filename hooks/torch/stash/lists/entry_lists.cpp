@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/stash/recipes/recipe.h"
 
 namespace cinch::hooks {
 namespace {
@@ -11,6 +12,14 @@ namespace {
 // Raw bytes of what the program saved.
 std::size_t saved_bytes(const Entry& entry) {
   return entry.unsaved ? 0 : entry.raw_bytes;
+}
+
+// Whether a node reads the entry, or a recipe of an entry that is read.
+bool is_read(const Entry& entry) {
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (!use->is_recipes || static_cast<const RecipesUse*>(use)->recipe->is_read) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -21,13 +30,28 @@ EntryLists::EntryLists() {
 
 void EntryLists::add_use(Entry& entry, Use& use) noexcept {
   entry.append(use);
-  if (entry.own_plan != nullptr) add_planned(entry);
+  note_read(entry);
 }
 
 void EntryLists::remove_use(Entry& entry, Use& use) noexcept {
   entry.remove(use);
+  note_unread(entry);
+}
+
+// The entry got a use, or a recipe that has one of it is read again.
+void EntryLists::note_read(Entry& entry) noexcept {
+  if (entry.own_plan != nullptr) add_planned(entry);
+  if (entry.recipe == nullptr || std::exchange(entry.recipe->is_read, true)) return;
+  for (const Recipe::Source& source : entry.recipe->sources()) note_read(*source.entry);
+}
+
+// The entry lost a use, or a recipe that has one of it is not read any more.
+void EntryLists::note_unread(Entry& entry) noexcept {
   // What is in the window counts until it leaves that.
-  if (entry.first_use == nullptr && entry.place != Entry::Place::window) remove_planned(entry);
+  if (entry.place == Entry::Place::window || is_read(entry)) return;
+  remove_planned(entry);
+  if (entry.recipe == nullptr || !std::exchange(entry.recipe->is_read, false)) return;
+  for (const Recipe::Source& source : entry.recipe->sources()) note_unread(*source.entry);
 }
 
 void EntryLists::add_planned(Entry& entry) noexcept {

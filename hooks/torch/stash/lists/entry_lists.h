@@ -44,7 +44,7 @@ struct EntryLists {
 
   // The members below are under the lock.
   HeldBytes held;
-  PlannedBytes planned;  ///< of entries with uses; see remove_use()
+  PlannedBytes planned;  ///< of entries that are read; see remove_use()
   WaitingEntries waiting{held};
   Timeline timeline;
   std::size_t alive = 0;  ///< entries
@@ -67,9 +67,9 @@ struct EntryLists {
 
   /// Adds a use to an entry. @pre mutex is held
   void add_use(Entry& entry, Use& use) noexcept;
-  /// Removes a use of an entry. What has no use any more is none of `planned`, although a thread
-  /// may hold it still, such as one that was to decode it ahead and was overtaken. @pre mutex is
-  /// held
+  /// Removes a use of an entry. What neither a node reads nor the recipe of an entry that is read
+  /// is none of `planned`, although a thread may hold it still, or an entry that is derived from
+  /// it: such as the side thread, when it was overtaken. @pre mutex is held
   void remove_use(Entry& entry, Use& use) noexcept;
 
   /// Adds a planned entry to `planned`, unless it is there. @pre mutex is held
@@ -96,6 +96,9 @@ struct EntryLists {
   void fill_timeline(telemetry::Report& report) const;
 
  private:
+  void note_read(Entry& entry) noexcept;
+  void note_unread(Entry& entry) noexcept;
+
   std::atomic<std::uint64_t> raw_bytes_at_peak_{0};
 };
 

@@ -203,6 +203,8 @@ struct Recipe {
   /// Its sources are held until its entry is deleted, though that be stored. Guarded by the stash's
   /// lock.
   bool keeps_sources = false;
+  /// What it computes has uses, so its sources are read. Guarded by the stash's lock.
+  bool is_read = true;
   /// Of attention: the output's and the log-sum-exp's. Null if only the output has a recipe.
   std::shared_ptr<AttentionPair> pair;
   /// The program, or a backward, owned a source when the entry left the window; it may change it.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/lists/entry_lists.h"
 
+#include <array>
 #include <memory>
+#include <utility>
 
 #include <gtest/gtest.h>
 
 #include "hooks/torch/stash/entry/plan.h"
+#include "hooks/torch/stash/recipes/recipe.h"
 
 namespace cinch::hooks {
 namespace {
@@ -37,6 +40,43 @@ TEST(EntryLists, PlannedAreTheBytesOfEntriesWithUses) {
   lists.remove_planned(entry);
   lists.remove_planned(entry);
   EXPECT_EQ(lists.planned.all(), 0U);
+}
+
+TEST(EntryLists, WhatOnlyUnreadRecipesReadIsNotPlanned) {
+  static auto& lists = *new EntryLists;
+  auto plan = std::make_shared<Plan>();
+  Entry source;
+  source.raw_bytes = 100;
+  source.own_plan = plan;
+  Entry middle;
+  middle.raw_bytes = 20;
+  Entry last;
+  last.raw_bytes = 3;
+  std::array<Use, 3> uses;
+  lists.add_use(source, uses[0]);
+  for (const auto& [from, to] : {std::pair(&source, &middle), std::pair(&middle, &last)}) {
+    to->own_plan = plan;
+    to->recipe = std::make_unique<Recipe>();
+    to->recipe->source_count = 1;
+    Recipe::Source& read = to->recipe->all_sources[0];
+    read.entry = from;
+    read.use.is_recipes = true;
+    read.use.recipe = to->recipe.get();
+    lists.add_use(*from, read.use);
+  }
+  lists.add_use(middle, uses[1]);
+  lists.add_use(last, uses[2]);
+  EXPECT_EQ(lists.planned.raw(), 123U);
+  lists.remove_use(source, uses[0]);
+  lists.remove_use(middle, uses[1]);
+  EXPECT_EQ(lists.planned.raw(), 123U) << "both are read for the last one";
+  lists.remove_use(last, uses[2]);
+  EXPECT_EQ(lists.planned.raw(), 0U) << "although a thread may hold the last one still";
+  lists.add_use(last, uses[2]);
+  EXPECT_EQ(lists.planned.raw(), 123U);
+  lists.add_use(source, uses[0]);
+  lists.remove_use(last, uses[2]);
+  EXPECT_EQ(lists.planned.raw(), 100U) << "a node reads it";
 }
 
 TEST(EntryLists, WhatNobodySavedHasNoRawBytes) {

@@ -2,6 +2,7 @@
 #include "hooks/torch/stash/planning/magnified.h"
 
 #include <array>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -14,17 +15,16 @@ namespace {
 class MagnifiedTest : public testing::Test {
  protected:
   Use use(Site& site, const at::Tensor& tensor, std::uint32_t node) {
-    Use use;
-    use.site = &site;
-    use.type = at::kFloat;
-    use.geometry = Geometry(tensor);
-    use.sequence = node;
-    return use;
+    return {.site = &site,
+            .geometry = Geometry(tensor),
+            .operator_says = {},
+            .type = at::kFloat,
+            .sequence = node};
   }
   Use use(Site& site, std::int64_t elements, std::uint32_t node) {
     return use(site, at::empty({elements}), node);
   }
-  bool marks(Use use) {
+  bool marks(Use&& use) {
     Entry entry;
     entry.append(use);
     magnified_.mark(entry);
@@ -70,7 +70,7 @@ TEST_F(MagnifiedTest, LeavesRecipesUsesAlone) {
   magnified_.add(std::array<std::uint32_t, 1>{3});
   Use recipes = use(site_, 7, 3);
   recipes.is_recipes = true;
-  EXPECT_FALSE(marks(recipes));
+  EXPECT_FALSE(marks(std::move(recipes)));
 }
 
 TEST_F(MagnifiedTest, ForgetsWhenThereAreThousands) {
