@@ -316,6 +316,9 @@ enum class SignedValues : std::uint8_t {
   agreeing,      ///< the same, but what has the other sign moves next to 0: a small bias
 };
 
+/// The floor of CodecSpec where there is none.
+inline constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
+
 /// A codec by name with its parameters, as policies write it. Unused fields are ignored.
 struct CodecSpec {
   std::string name;  ///< one of codec_names()
@@ -333,8 +336,8 @@ struct CodecSpec {
   /// as zeros (softmax), which it would scatter.
   bool subtractive_dither = false;
   /// `group_quant`: smaller elements count as this, rounded down to bfloat16. For the argument of a
-  /// function that is flat there. -infinity: none; else at most kAffineMaxMagnitude in magnitude.
-  float floor = -std::numeric_limits<float>::infinity();
+  /// function that is flat there. kNoFloor, or at most kAffineMaxMagnitude in magnitude.
+  float floor = kNoFloor;
   /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
   /// there.
   float error_bound = 0.0F;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "codecs/codec.h"
 #include "codecs/cpu/processor.h"
@@ -38,8 +37,7 @@ bool is_group(int elements) {
 }
 
 bool is_floor(float value) {
-  return std::fabs(value) <= kAffineMaxMagnitude ||
-         value == -std::numeric_limits<float>::infinity();
+  return std::fabs(value) <= kAffineMaxMagnitude || value == kNoFloor;
 }
 
 bool has_error_bound(const CodecSpec& spec) {

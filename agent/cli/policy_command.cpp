@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cinch policy: check, explain, list and show policies.
 
-#include <cmath>
 #include <cstdio>
 
 #include "agent/cli/commands.h"
@@ -37,7 +36,9 @@ std::string codec_text(const codecs::CodecSpec& spec) {
     return spec.name + ": bits " + std::to_string(spec.bits) +
            (traits->shares_ranges ? ", group " + std::to_string(spec.group) : "") +
            (spec.subtractive_dither ? ", subtractive dither" : "") +
-           (std::isinf(spec.floor) ? "" : ", floor " + policy::number_in_words(double{spec.floor}));
+           (spec.floor == codecs::kNoFloor
+                ? ""
+                : ", floor " + policy::number_in_words(double{spec.floor}));
   }
   if (traits && traits->precision == codecs::Precision::error_bound) {
     return spec.name + ": error_bound " + policy::number_in_words(double{spec.error_bound});

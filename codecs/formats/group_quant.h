@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,8 +57,8 @@ struct GroupQuantParameters {
   std::int64_t group = 256;  ///< G, a positive multiple of 8
   bool subtractive = false;  ///< subtractive dithering in place of stochastic rounding
   /// What smaller elements count as: a bfloat16, at most kAffineMaxMagnitude in magnitude; or
-  /// -infinity: none.
-  float floor = -std::numeric_limits<float>::infinity();
+  /// kNoFloor.
+  float floor = kNoFloor;
 };
 
 /// `spec.floor` is rounded down. @pre the parameters are in range

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/advising/explain.h"
 
-#include <cmath>
-
 #include "policy/algorithms/algorithm.h"
 
 namespace cinch::policy {
@@ -15,7 +13,9 @@ std::string codec_words(const codecs::CodecSpec& spec) {
     return spec.name + " at " + std::to_string(spec.bits) + " bits" +
            (groups ? " in groups of " + std::to_string(spec.residual_group) : "") +
            (spec.subtractive_dither ? ", dithered" : "") +
-           (std::isinf(spec.floor) ? "" : ", from " + number_in_words(double{spec.floor}) + " on");
+           (spec.floor == codecs::kNoFloor
+                ? ""
+                : ", from " + number_in_words(double{spec.floor}) + " on");
   }
   if (traits && traits->precision == codecs::Precision::error_bound) {
     return spec.name + " within " + number_in_words(double{spec.error_bound});

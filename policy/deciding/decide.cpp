@@ -33,7 +33,6 @@ using codecs::Planes;
 using codecs::SignedValues;
 using Level = Need::Level;
 
-constexpr float no_floor = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t flat_row_length = 256;    // for planes too small for DIVISION
 constexpr std::int64_t exact_row_length = 4096;  // codecs without statistics: any row will do
 
@@ -186,7 +185,7 @@ class Entry {
       spec.upper = bounds_->upper;
       spec.closed = bounds_->closed;
     }
-    spec.floor = spec.with_sign || spec.with_bounds ? no_floor : floor_beside(best);
+    spec.floor = spec.with_sign || spec.with_bounds ? codecs::kNoFloor : floor_beside(best);
     spec.without_zero_rows = best.use->has_gaps && elements_ % codecs::kZeroRow == 0;
     PlaneLayout layout =
         traits.keeps_means ? layout_with_means(spec, best) : layout_of(traits.planes, best);
@@ -207,7 +206,7 @@ class Entry {
     for (const KnownUse& u : uses_) {
       if (u.need.level != Level::approximate) continue;
       const bool has_floor = !u.use->is_recipes || u.use->is_argument;
-      lowest = std::min(lowest, has_floor ? u.need.spec.floor : no_floor);
+      lowest = std::min(lowest, has_floor ? u.need.spec.floor : codecs::kNoFloor);
     }
     return lowest;
   }

@@ -11,10 +11,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "codecs/affine.h"
+#include "codecs/codec.h"
 #include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "hwy/highway.h"
 
@@ -173,7 +173,7 @@ class GroupRanges {
   /// Takes affine_range and affine_scale of a vector of extremes as those of the groups from
   /// `first` on; where they can't be held, poisoned_range(). What is below `floor` counts as that.
   HWY_INLINE void hold(hn::Vec<ExtremeTag> min, hn::Vec<ExtremeTag> max, int bits,
-                       std::int64_t first, float floor = -std::numeric_limits<float>::infinity()) {
+                       std::int64_t first, float floor = kNoFloor) {
     const ExtremeTag df;
     const hn::RebindToUnsigned<ExtremeTag> du;
     const auto zero = hn::Zero(df);
