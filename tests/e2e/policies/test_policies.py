@@ -98,12 +98,13 @@ def test_both_streams_give_the_same_bits(runs, name, tmp_path):
     assert side.stdout == runs(name).stdout
 
 
-@pytest.mark.parametrize("name", ["actnn", "budget"])
-def test_a_thread_that_lags_gives_the_same_bits(runs, name, tmp_path):
-    settings = policy(name, stream="side", raw_window=0)
+@pytest.mark.parametrize(("name", "window"), [("actnn", 0), ("budget", 0), ("budget", 0.1)])
+def test_a_thread_that_lags_gives_the_same_bits(runs, name, window, tmp_path):
+    prompt = runs(name) if window == 0 else train(tmp_path / "prompt", policy(name, raw_window=window))
+    settings = policy(name, stream="side", raw_window=window)
     slow = {"E2E_SLOW_US": "3000"}
     lags = harness.run_python(["-c", PROGRAM, STEPS], tmp_path, settings, slow, beside=(harness.SLOW_THREAD,))
-    assert lags.stdout == runs(name).stdout
+    assert lags.stdout == prompt.stdout
 
 
 @pytest.mark.parametrize("name", ["actnn", "budget"])

@@ -220,11 +220,19 @@ std::uint8_t Derivation::hold(Recipe::Source& source, Entry& entry) {
 }
 
 void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
-  for (Recipe::Source& source : recipe.sources().subspan(but)) {
-    Entry* const entry = std::exchange(source.entry, nullptr);
-    if (entry != nullptr) keeper_.drop_holder(*entry, &source.use);
+  std::array<Entry*, Recipe::most_sources> held{};
+  const std::size_t count = recipe.source_count;
+  {
+    // Other threads look at the recipe's sources.
+    const std::lock_guard lock(lists_.mutex);
+    for (std::size_t i = but; i < count; ++i) {
+      held[i] = std::exchange(recipe.all_sources[i].entry, nullptr);
+    }
+    recipe.source_count = but;
   }
-  recipe.source_count = but;
+  for (std::size_t i = but; i < count; ++i) {
+    if (held[i] != nullptr) keeper_.drop_holder(*held[i], &recipe.all_sources[i].use);
+  }
 }
 
 void Derivation::give_up(Recipe& recipe) noexcept {
