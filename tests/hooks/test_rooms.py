@@ -9,8 +9,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = ["process", "program", "stash", "gradients", "outside", "autograd"]
 AUTOGRAD = ["nodes", "held", "recognising"]
-STASH = ["device", "saved", "figures", "entry", "on_device", "lists"]
-STASH += ["recipes", "planning", "adapting", "ahead", "holding"]
+STASH = ["device", "saved", "figures", "entry", "on_device", "recipes"]
+STASH += ["lists", "planning", "adapting", "ahead", "holding"]
 HOUSES = {"hooks/torch": CORE, "hooks/torch/autograd": AUTOGRAD, "hooks/torch/stash": STASH}
 
 

@@ -60,7 +60,7 @@ STORED_SAVE = {"host allocations": 4.5, "locks": 5, "device allocations": 2, "la
 STORED_RESTORE = {"host allocations": 3, "locks": 4, "device allocations": 1, "launches": 1, "all calls": 6}
 DERIVED_SAVE = {"host allocations": 13.5, "locks": 13, "all calls": 5}
 # One launch computes GELU without its bias. What is decoded for it is kept for the stored entry's own node.
-DERIVED_RESTORE = {"host allocations": 4, "locks": 19, "device allocations": 1, "launches": 1, "all calls": 8}
+DERIVED_RESTORE = {"host allocations": 4, "locks": 20, "device allocations": 1, "launches": 1, "all calls": 8}
 # Of two stored entries one shrinks by a block of memory, into which it is copied.
 SIZED = {"host allocations": 6.5, "locks": 18, "device allocations": 2.5, "launches": 2, "copies": 0.5, "all calls": 12}
 MEASURED = {
@@ -76,7 +76,7 @@ MEASURED = {
         "save stored": SIZED,
         "save derived": DERIVED_SAVE | {"locks": 15, "device allocations": 0.5, "copies": 0.5, "all calls": 8},
         "restore stored": STORED_RESTORE | {"device allocations": 2, "all calls": 7},
-        "restore derived": {"host allocations": 4, "locks": 15, "device allocations": 1, "all calls": 9},
+        "restore derived": {"host allocations": 4, "locks": 16, "device allocations": 1, "all calls": 9},
     },
 }
 # As everywhere, what is quick runs with each change.
