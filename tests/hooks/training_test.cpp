@@ -143,7 +143,8 @@ int main(int argc, char** argv) {
   const std::string file = "training_test." + std::to_string(getpid()) + ".json";
   std::ofstream(file)
       << R"({"version": 1, "min_bytes": 0, "raw_window": 0.02, "guard": {"every_steps": 1}, "policy": ")"
-      << policy << R"(", "stream": ")" << stream << "\"}";
+      << policy << R"(", "stream": ")" << stream << '"'
+      << (policy == "budget" ? R"(, "budget": {"ratio": 6, "every_steps": 4})" : "") << '}';
   setenv("CINCH_POLICY", ("./" + file).c_str(), 1);
   // What `import torch` does.
   torch::autograd::set_default_engine_stub(torch::autograd::Engine::get_base_engine);
