@@ -67,9 +67,9 @@ struct EntryLists {
 
   /// Adds a use to an entry. @pre mutex is held
   void add_use(Entry& entry, Use& use) noexcept;
-  /// Removes a use of an entry. What neither a node reads nor the recipe of an entry that is read
-  /// is none of `planned`, although a thread may hold it still, or an entry that is derived from
-  /// it: such as the side thread, when it was overtaken. @pre mutex is held
+  /// Removes a use of an entry. An entry counts in `planned` while a node reads it, or the recipe
+  /// of an entry that counts. So the side thread, which may hold what nobody reads any more, and
+  /// what that is derived from, changes nothing that a policy sees. @pre mutex is held
   void remove_use(Entry& entry, Use& use) noexcept;
 
   /// Adds a planned entry to `planned`, unless it is there. @pre mutex is held
