@@ -220,8 +220,9 @@ std::uint8_t Derivation::hold(Recipe::Source& source, Entry& entry) {
 }
 
 void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
-  std::array<Entry*, Recipe::most_sources> held{};
   const std::size_t count = recipe.source_count;
+  if (count == but) return;  // as of most recipes that are given up
+  std::array<Entry*, Recipe::most_sources> held{};
   {
     // Other threads look at the recipe's sources.
     const std::lock_guard lock(lists_.mutex);
