@@ -240,6 +240,8 @@ struct EvenErrors {
   std::int64_t groups = 0;  ///< in all
   std::int64_t group = 0;   ///< elements of each; of a plane's last one perhaps fewer
   std::int64_t plane = 0;   ///< elements of each plane
+  /// A plane's groups alternate in memory: its element k is of group k % (plane / group).
+  bool interleaved = false;
 };
 
 /// Encodes a storage to fewer bytes and decodes it. Immutable and thread-safe. Allocates nothing

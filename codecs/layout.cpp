@@ -36,6 +36,14 @@ PlaneLayout with_outer_planes(PlaneLayout layout) noexcept {
   return layout;
 }
 
+bool interleaves_groups(const PlaneLayout& of, std::int64_t group) noexcept {
+  const PlaneLayout layout = with_outer_planes(of);
+  const auto& [features, one, rows] = layout.extent;
+  return features > 1 && one == 1 && rows == group && layout.inner == 1 && layout.stride[0] == 1 &&
+         layout.stride[2] == features &&
+         (layout.outer == 1 || layout.outer_stride == layout.plane_size());
+}
+
 std::int64_t reach(const PlaneLayout& layout) noexcept {
   if (layout.planes() == 0) return 0;
   std::int64_t last =

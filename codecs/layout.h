@@ -17,6 +17,10 @@ bool is_valid(const PlaneLayout& layout) noexcept;
 /// True when each plane's elements are adjacent and in logical order. Planes may lie anywhere.
 bool has_dense_planes(const PlaneLayout& layout) noexcept;
 
+/// True for rows of features of which each plane has `group`: a feature of these rows is a group,
+/// and the elements of a row are of one group each. Planes lie one behind the other.
+bool interleaves_groups(const PlaneLayout& of, std::int64_t group) noexcept;
+
 /// The same planes, counted by `outer` where that is 1: samples are `inner` planes of some layouts.
 PlaneLayout with_outer_planes(PlaneLayout layout) noexcept;
 

@@ -63,6 +63,8 @@ struct Use {
   /// A decomposition's backward magnifies an error of it, or refuses it (docs/operands.md,
   /// "Decompositions").
   bool is_magnified = false;
+  /// A linear layer computed it, so that each feature has a scale of its own.
+  bool is_linear_output = false;
   /// The elements are complex numbers, which is what `geometry` counts: each is two neighbours of
   /// `type`, the real and the imaginary part.
   bool is_complex = false;

@@ -30,6 +30,22 @@ std::int64_t contiguous_run(const Geometry& g, std::int64_t enough) noexcept {
   return run;
 }
 
+/// How many of `rows` neighbours of a feature share a group, so that all groups are whole:
+/// `wanted`, or else a number near it. Devices are slow with other numbers than powers of two. 0:
+/// none
+std::int64_t rows_of_group(std::int64_t rows, std::int64_t wanted, bool on_device) noexcept {
+  constexpr std::int64_t step = 8, furthest = 8;  // what groups are multiples of; times longer
+  if (rows % wanted == 0) return wanted;
+  if (on_device) return wanted % (2 * step) == 0 && rows % (wanted / 2) == 0 ? wanted / 2 : 0;
+  for (std::int64_t group = wanted; group <= std::min(rows, furthest * wanted); group += step) {
+    if (rows % group == 0) return group;
+  }
+  for (std::int64_t group = wanted; 2 * group >= wanted; group -= step) {
+    if (rows % group == 0) return group;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Pairs::Pairs(const Geometry& of_numbers)
@@ -69,6 +85,29 @@ std::optional<PlaneLayout> plane_layout(const Geometry& geometry, int plane_rank
   }
   if (outside >= 1) set(outside - 1, layout.inner, layout.inner_stride);
   if (outside == 2) set(0, layout.outer, layout.outer_stride);
+  return layout;
+}
+
+std::optional<PlaneLayout> features_apart(const Geometry& geometry, std::int64_t elements,
+                                          std::int64_t group, bool on_device) noexcept {
+  constexpr std::int64_t vector = 8;
+  const auto rank = static_cast<int>(geometry.sizes.size());
+  if (rank < 2) return std::nullopt;
+  const int feature = geometry.strides[rank - 1] == 1 ? rank - 1 : rank - 2;
+  const int row = 2 * rank - 3 - feature;
+  const std::int64_t features = geometry.strides[row];  // of a row in memory
+  const bool side_by_side = geometry.strides[feature] == 1 && geometry.sizes[row] > 1 &&
+                            features >= geometry.sizes[feature] && features > 1;
+  if (!side_by_side || elements % features != 0) return std::nullopt;
+  if (on_device && features % vector != 0) return std::nullopt;
+  const std::int64_t rows = elements / features;
+  const std::int64_t together = rows_of_group(rows, group, on_device);
+  if (together == 0) return std::nullopt;
+  PlaneLayout layout;
+  layout.outer = rows / together;
+  layout.outer_stride = layout.outer == 1 ? 0 : together * features;
+  layout.extent = {features, 1, together};
+  layout.stride = {1, 0, features};
   return layout;
 }
 

@@ -34,6 +34,17 @@ class Pairs {
 /// @return nothing when no plane can be made: fewer dimensions than that, or more than 3 in a plane
 std::optional<codecs::PlaneLayout> plane_layout(const Geometry& geometry, int plane_rank) noexcept;
 
+/// Planes of so many rows, such as tokens, that each feature of these has one group.
+/// @param geometry Its last two dimensions are rows and features, in either order. A view of some
+/// of
+///   the rows' features will do
+/// @param elements That the storage holds
+/// @param group Elements that a group should have; extent[2] is what it gets
+/// @return nothing where features don't lie side by side, where groups would be far from that size,
+///   or where the device's kernels would be slow
+std::optional<codecs::PlaneLayout> features_apart(const Geometry& geometry, std::int64_t elements,
+                                                  std::int64_t group, bool on_device) noexcept;
+
 /// Length of `geometry`'s rows in memory: of its contiguous dimension. While a row is shorter than
 /// `shortest_row`, the next outer dimension joins it if it continues the row contiguously.
 /// 0 when no dimension is contiguous.

@@ -41,15 +41,19 @@ void apply_without_bias(Smooth function, const GroupSteps& of, std::int64_t firs
     while (begin < end) {
       const std::int64_t plane = (first + begin) / of.plane;
       const std::int64_t in_plane = (first + begin) % of.plane;
-      const std::int64_t group = in_plane / of.group;
-      const std::int64_t group_end = std::min((group + 1) * of.group, of.plane);
-      const std::int64_t count = std::min(end - begin, group_end - in_plane);
-      const float factor = curvature::factor(of.steps[plane * groups + group]);
-      if (kernels) {
-        cpu::apply_without_curvature(function, count, x + begin, factor, y + begin);
+      const std::int64_t group = of.interleaved ? in_plane % groups : in_plane / of.group;
+      const std::int64_t run_end =
+          of.interleaved ? in_plane - group + groups : std::min((group + 1) * of.group, of.plane);
+      const std::int64_t count = std::min(end - begin, run_end - in_plane);
+      const float* const steps = of.steps + plane * groups + group;
+      if (kernels && of.interleaved) {
+        cpu::apply_without_curvature(function, count, x + begin, steps, y + begin);
+      } else if (kernels) {
+        cpu::apply_without_curvature(function, count, x + begin, *steps, y + begin);
       } else {
-        for (std::int64_t k = begin; k < begin + count; ++k) {
-          y[k] = without_bias(function, x[k], factor);
+        for (std::int64_t k = 0; k < count; ++k) {
+          const float factor = curvature::factor(of.interleaved ? steps[k] : *steps);
+          y[begin + k] = without_bias(function, x[begin + k], factor);
         }
       }
       begin += count;

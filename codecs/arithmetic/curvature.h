@@ -16,11 +16,13 @@ namespace cinch::codecs {
 enum class Smooth : std::uint8_t { gelu, gelu_tanh, silu };
 
 /// Steps by which the elements of a storage were quantized, in memory order: each plane of `plane`
-/// elements has groups of `group`, the last of which may be shorter.
+/// elements has groups of `group`, the last of which may be shorter. `interleaved`: as in
+/// EvenErrors.
 struct GroupSteps {
   const float* steps = nullptr;
   std::int64_t group = 1;
   std::int64_t plane = 1;
+  bool interleaved = false;
 };
 
 /// y[k] = f(x[k]) - f''(x[k]) step^2 / 24 for `n` neighbouring elements, of which the first is

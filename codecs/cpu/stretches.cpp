@@ -23,7 +23,7 @@ PlaneLayout finer_planes(const PlaneLayout& layout) noexcept {
 }
 
 std::int64_t planes_per_window(const PlaneLayout& layout, std::size_t element_size) noexcept {
-  constexpr std::int64_t kMostBytes = std::int64_t{2} << 20;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 18;
   const std::int64_t plane_bytes = layout.plane_size() * static_cast<std::int64_t>(element_size);
   std::int64_t planes = planes_per_tile(layout, element_size);
   while (planes > 1 && planes * plane_bytes > kMostBytes) planes /= 2;

@@ -188,7 +188,7 @@ class Entry {
     spec.floor = spec.with_sign || spec.with_bounds ? codecs::kNoFloor : floor_beside(best);
     spec.without_zero_rows = best.use->has_gaps && elements_ % codecs::kZeroRow == 0;
     PlaneLayout layout =
-        traits.keeps_means ? layout_with_means(spec, best) : layout_of(traits.planes, best);
+        traits.keeps_means ? layout_with_means(spec, best) : layout_of(traits.planes, spec, best);
     const bool chosen = best.need.chosen && description_.choice != nullptr;
     if (chosen && description_.choice->mixed_bits > 0) return mixed(spec, layout, best);
     auto careful = with_caution(std::move(spec), caution_);
@@ -330,14 +330,20 @@ class Entry {
     return {0.0, double(spec.bits), -double(spec.block)};
   }
 
-  PlaneLayout layout_of(Planes planes, const KnownUse& best) const {
+  /// @param spec Gets other groups where features make these whole
+  PlaneLayout layout_of(Planes planes, CodecSpec& spec, const KnownUse& best) const {
     if (planes == Planes::samples) {
       const auto rank = static_cast<int>(best.geometry.sizes.size());
       const bool whole = best.fact.spatial && covers(best.geometry, elements_);
       if (const auto samples = whole ? plane_layout(best.geometry, rank - 1) : std::nullopt) {
         return *samples;
       }
-      return flat(type_, elements_).layout;
+      const auto apart = features_differ() ? features_apart(best.geometry, elements_, spec.group,
+                                                            description_.on_device)
+                                           : std::nullopt;
+      if (!apart) return flat(type_, elements_).layout;
+      spec.group = static_cast<int>(apart->extent[2]);
+      return *apart;
     }
     PlaneLayout layout = approximate_layout(best);
     // A row's features are the channels of a linear layer's input.
@@ -351,6 +357,13 @@ class Entry {
       layout.inner_stride = 1;
     }
     return layout;
+  }
+
+  /// Whether features differ in scale more than rows do.
+  bool features_differ() const {
+    return std::ranges::all_of(uses_, [](const KnownUse& u) {
+      return u.need.level != Level::approximate || u.fact.is_heads || u.use->is_linear_output;
+    });
   }
 
   PlaneLayout approximate_layout(const KnownUse& best) const {

@@ -23,6 +23,7 @@ namespace {
 using codecs::Reads;
 
 constexpr OperandFact rows{.kind = OperandKind::activation};
+constexpr OperandFact heads{.kind = OperandKind::activation, .is_heads = true};
 constexpr OperandFact signed_rows{.kind = OperandKind::activation, .exact_sign = true};
 constexpr OperandFact rows_for_others{.kind = OperandKind::activation, .for_others = true};
 constexpr OperandFact spatial_for_others{
@@ -106,10 +107,15 @@ constexpr Group groups[] = {
     {"_trilinear", "i1 i2 i3", factor},
 
     // Attention. Log-sum-exp is compared with: exp(q.k - lse).
-    {"_cudnn_attention_forward _efficient_attention_forward _flash_attention_forward "
-     "_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
+    {"_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
      "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
      "_scaled_dot_product_fused_attention_overrideable",
+     "key query value", heads},
+    {"_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
+     "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
+     "_scaled_dot_product_fused_attention_overrideable",
+     "output result0", rows, exact},
+    {"_cudnn_attention_forward _efficient_attention_forward _flash_attention_forward",
      "key output query result0 value", rows, exact},
     {"_safe_softmax _softmax", "result", factor, exact},
     {"_softmax_backward_data", "grad_output output", factor},

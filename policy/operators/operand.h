@@ -62,6 +62,8 @@ struct OperandFact {
   bool spatial = false;
   /// Number of trailing dimensions that form a plane when `spatial`; 0 stands for rank - 2.
   std::uint8_t plane_rank = 0;
+  /// True for what attention has as (sample, head, token, feature).
+  bool is_heads = false;
   /// For `Reads::interval`: which one, by the operator's second and third argument.
   Interval interval = Interval::none;
   /// For `Reads::values`: backward also asks of each value whether x > 0, so the sign of an

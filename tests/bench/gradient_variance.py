@@ -28,7 +28,10 @@ import pathlib
 import sys
 import tempfile
 
+import torch
+
 import child_run
+import pretrained
 from fidelity_table import MODELS
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -168,12 +171,10 @@ class Bench:
         self.preload = str((options.build / "lib/libcinch.so").resolve(strict=True))
 
     def run(self, name: str, policy: dict | None, steps: int, skipped: int, training: int = 0) -> dict:
-        import torch
-
         output = self.folder / f"{name}.pt"
         state = self.folder / "state.pt"
         command = [sys.executable, "-c", CHILD, self.options.model, state, output, steps, skipped, training]
-        done, report = child_run.run(command, self.folder, name, self.preload, policy, PYTHONPATH=str(HERE))
+        done, report = child_run.run(command, self.folder, name, self.preload, policy, PYTHONPATH=str(HERE), TQDM_DISABLE="1")
         if done.stderr:
             print(done.stderr, end="", file=sys.stderr)
         result = torch.load(output)
@@ -183,25 +184,31 @@ class Bench:
 
 
 def measured(result: dict, exact: dict) -> dict:
-    g, draws = exact["draws"][0].double(), result["draws"].double()
+    """Weight by weight: all draws of a large model in double precision would not fit."""
     if result["loss"] != exact["loss"]:
         raise SystemExit("the forward was touched")
-    count = len(draws)
-    errors = (draws - g).square().sum(1) / g.square().sum()
-    offset = ((draws.mean(0) - g).square().sum() / g.square().sum()).item()
-    scatter = ((draws - draws.mean(0)).square().sum() / (count - 1) / g.square().sum()).item()
+    sizes = exact["sizes"]
+    count = len(result["draws"])
+    errors, offset, scatter, size = torch.zeros(count, dtype=torch.double), 0.0, 0.0, 0.0
     by_weight = []
-    pieces = zip(g.split(exact["sizes"]), draws.split(exact["sizes"], dim=1), exact["weights"])
-    for of_exact, of_draws, is_weight in pieces:
+    for of_exact, of_draws, is_weight in zip(exact["draws"][0].split(sizes), result["draws"].split(sizes, dim=1), exact["weights"]):
+        g, draws = of_exact.double(), of_draws.double()
+        mean = draws.mean(0)
+        of_weight = (draws - g).square().sum(1)
+        errors += of_weight
+        offset += (mean - g).square().sum().item()
+        scatter += (draws - mean).square().sum().item() / (count - 1)
+        size += g.square().sum().item()
         if is_weight:
-            by_weight.append(((of_draws - of_exact).square().sum(1).mean() / of_exact.square().sum()).item())
+            by_weight.append((of_weight.mean() / g.square().sum()).item())
+    errors /= size
     report = result["report"]
     return {
         "error": errors.mean().item(),
         "standard_error": errors.std().item() / count**0.5,
         "by_weight": sum(by_weight) / len(by_weight),
         "each_weight": by_weight,
-        "bias": max(offset - scatter / count, 0.0),
+        "bias": max(offset - scatter / count, 0.0) / size,
         "ratio": report["ratio"],
         "stored": report["stored_bytes_at_peak"],
         "entries": [{k: e[k] for k in ("op", "operand", "shape", "codec", "raw_bytes", "stored_bytes")} for e in report.get("entries", [])],
@@ -211,7 +218,7 @@ def measured(result: dict, exact: dict) -> dict:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--model", choices=[*MODELS, "minilm"], default="resnet18")
+    parser.add_argument("--model", choices=[*MODELS, *pretrained.TASKS], default="resnet18")
     parser.add_argument("--variant", nargs="+", choices=variants(), default=[], metavar="NAME", help="default: all, or none with --policy")
     parser.add_argument("--policy", type=pathlib.Path, nargs="+", default=[], help="policy files, as further variants")
     parser.add_argument("--draws", type=int, default=64)

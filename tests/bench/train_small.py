@@ -273,11 +273,11 @@ def nudge(model: torch.nn.Module) -> None:
     weight.copy_(torch.nextafter(weight, torch.tensor(math.inf)))
 
 
-def main():
+def main(tasks=TASKS):
     name, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.manual_seed(seed)
     random.seed(seed)
-    chosen = TASKS[name](seed)
+    chosen = tasks[name](seed)
     if sys.argv[4:] == ["nudged"]:
         nudge(chosen.model)
     begin = time.perf_counter()

@@ -69,6 +69,10 @@ class EntryBuilder {
     uses_.back().is_magnified = true;
     return *this;
   }
+  EntryBuilder& of_linear_layer() {
+    uses_.back().is_linear_output = true;
+    return *this;
+  }
   EntryBuilder& recomputed() {
     uses_.back().is_recomputed = true;
     return *this;

@@ -105,6 +105,66 @@ TEST(PlaneLayout, UnbatchedPoolingHasChannelsOnly) {
   EXPECT_EQ(layout->plane_size(), 20);
 }
 
+TEST(FeaturesApart, HaveConsecutiveRowsInAPlane) {
+  const Dims sizes{4, 128, 96};
+  const auto layout = features_apart(view(sizes, contiguous(sizes)), 4 * 128 * 96, 256, false);
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(layout->extent, (std::array<std::int64_t, 3>{96, 1, 256}));
+  EXPECT_EQ(layout->stride, (std::array<std::int64_t, 3>{1, 0, 96}));
+  EXPECT_EQ(layout->outer, 2);
+  EXPECT_EQ(layout->outer_stride, 256 * 96);
+  EXPECT_EQ(layout->elements(), 4 * 128 * 96);
+}
+
+TEST(FeaturesApart, AreAllOfARowInMemory) {
+  const Dims heads{2, 12, 128, 64};  // of a fused projection
+  const Dims strides{128 * 2304, 64, 2304, 1};
+  const auto fused = features_apart(view(heads, strides, 768), 2 * 128 * 2304, 256, false);
+  ASSERT_TRUE(fused);
+  EXPECT_EQ(fused->extent[0], 2304);
+  const auto copied = features_apart(view(heads, contiguous(heads)), 2 * 12 * 128 * 64, 256, false);
+  ASSERT_TRUE(copied);
+  EXPECT_EQ(copied->extent[0], 64);
+  const Dims transposed{24, 64, 128};
+  const Dims transposed_strides{64 * 128, 1, 64};
+  const auto keys = features_apart(view(transposed, transposed_strides), 24 * 64 * 128, 256, false);
+  ASSERT_TRUE(keys);
+  EXPECT_EQ(keys->extent[0], 64);
+}
+
+TEST(FeaturesApart, HaveWholeGroupsOfOtherSizesWhereRowsAskForThem) {
+  const auto group_of = [](std::int64_t rows, bool on_device) {
+    const Dims sizes{rows, 32};
+    const Dims strides = contiguous(sizes);
+    const auto layout = features_apart(view(sizes, strides), rows * 32, 256, on_device);
+    return layout ? layout->extent[2] : 0;
+  };
+  EXPECT_EQ(group_of(1 << 14, false), 256);
+  EXPECT_EQ(group_of(32 * 17, false), 272);
+  EXPECT_EQ(group_of(32 * 43, false), 344);
+  EXPECT_EQ(group_of(32 * 197, false), 8 * 197);
+  EXPECT_EQ(group_of(200, false), 200) << "there are no more";
+  EXPECT_EQ(group_of(127, false), 0);
+  EXPECT_EQ(group_of(100, false), 0);
+  EXPECT_EQ(group_of(10007, false), 0) << "a prime";
+  EXPECT_EQ(group_of(1 << 14, true), 256);
+  EXPECT_EQ(group_of(3 * 128, true), 128);
+  EXPECT_EQ(group_of(32 * 17, true), 0);
+}
+
+TEST(FeaturesApart, AreNoneOfGaps) {
+  const Dims sizes{256, 32};
+  EXPECT_TRUE(features_apart(view(sizes, {32, 1}), 256 * 32, 256, true));
+  EXPECT_FALSE(features_apart(view(sizes, {64, 2}), 256 * 64, 256, false));
+  EXPECT_FALSE(features_apart(view(sizes, {0, 1}), 32, 256, false)) << "expanded";
+  EXPECT_FALSE(features_apart(view(sizes, {8, 1}), 256 * 8 + 24, 256, false)) << "overlapping";
+  EXPECT_FALSE(features_apart(view(sizes, {32, 1}), 256 * 32 + 8, 256, false)) << "padding behind";
+  const Dims vector{4096}, odd{256, 12};
+  EXPECT_FALSE(features_apart(view(vector, {1}), 4096, 256, false));
+  EXPECT_TRUE(features_apart(view(odd, {12, 1}), 256 * 12, 256, false));
+  EXPECT_FALSE(features_apart(view(odd, {12, 1}), 256 * 12, 256, true)) << "no whole vectors";
+}
+
 TEST(RowLength, IsTheContiguousDimension) {
   const Dims sizes{16, 768};
   const Dims strides = contiguous(sizes);

@@ -37,6 +37,12 @@ HWY_INLINE V reciprocal(D d, V x) {
   return hn::Div(hn::Set(d, 1.0F), x);
 }
 
+/// curvature::factor
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V factor(D d, V step) {
+  return hn::Mul(hn::Mul(step, step), hn::Set(d, 1.0F / 24));
+}
+
 /// GELU's second derivative, of the bell exp(-square / 2).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V bend(D d, V bell, V square) {
@@ -93,15 +99,16 @@ struct OfSilu {
   }
 };
 
-template <class Function>
-HWY_INLINE void apply(const Function& function, std::int64_t n, const float* x, float factor,
-                      float* y) {
+/// @param step_at step_at(d, k): the steps of the elements from k on
+template <class Function, class StepAt>
+HWY_INLINE void apply(const Function& function, std::int64_t n, const float* x,
+                      const StepAt& step_at, float* y) {
   const auto run = [&](auto d, std::int64_t k) HWY_ATTR {
     const auto v = hn::LoadU(d, x + k);
     const auto a = hn::Abs(v);
     const auto at = function(d, a);
     const auto f = hn::NegMulAdd(a, at.tail, hn::Max(v, hn::Zero(d)));
-    hn::StoreU(hn::NegMulAdd(at.second, hn::Set(d, factor), f), d, y + k);
+    hn::StoreU(hn::NegMulAdd(at.second, factor(d, step_at(d, k)), f), d, y + k);
   };
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -110,16 +117,28 @@ HWY_INLINE void apply(const Function& function, std::int64_t n, const float* x, 
   for (; k < n; ++k) run(hn::CappedTag<float, 1>(), k);
 }
 
-void apply_without_curvature(Smooth function, std::int64_t n, const float* x, float factor,
-                             float* y) {
+template <class StepAt>
+HWY_INLINE void apply(Smooth function, std::int64_t n, const float* x, const StepAt& step_at,
+                      float* y) {
   switch (function) {
     case Smooth::gelu:
-      return apply(OfGelu(), n, x, factor, y);
+      return apply(OfGelu(), n, x, step_at, y);
     case Smooth::gelu_tanh:
-      return apply(OfGeluTanh(), n, x, factor, y);
+      return apply(OfGeluTanh(), n, x, step_at, y);
     case Smooth::silu:
-      return apply(OfSilu(), n, x, factor, y);
+      return apply(OfSilu(), n, x, step_at, y);
   }
+}
+
+void apply_with_step(Smooth function, std::int64_t n, const float* x, float step, float* y) {
+  apply(
+      function, n, x, [&](auto d, std::int64_t /*k*/) HWY_ATTR { return hn::Set(d, step); }, y);
+}
+
+void apply_with_steps(Smooth function, std::int64_t n, const float* x, const float* steps,
+                      float* y) {
+  apply(
+      function, n, x, [&](auto d, std::int64_t k) HWY_ATTR { return hn::LoadU(d, steps + k); }, y);
 }
 
 }  // namespace cinch::codecs::HWY_NAMESPACE
@@ -129,11 +148,17 @@ HWY_AFTER_NAMESPACE();
 
 namespace cinch::codecs {
 
-HWY_EXPORT(apply_without_curvature);
+HWY_EXPORT(apply_with_step);
+HWY_EXPORT(apply_with_steps);
 
-void cpu::apply_without_curvature(Smooth function, std::int64_t n, const float* x, float factor,
+void cpu::apply_without_curvature(Smooth function, std::int64_t n, const float* x, float step,
                                   float* y) {
-  HWY_DYNAMIC_DISPATCH(apply_without_curvature)(function, n, x, factor, y);
+  HWY_DYNAMIC_DISPATCH(apply_with_step)(function, n, x, step, y);
+}
+
+void cpu::apply_without_curvature(Smooth function, std::int64_t n, const float* x,
+                                  const float* steps, float* y) {
+  HWY_DYNAMIC_DISPATCH(apply_with_steps)(function, n, x, steps, y);
 }
 
 }  // namespace cinch::codecs

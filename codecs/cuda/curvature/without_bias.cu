@@ -12,15 +12,17 @@ namespace {
 /// Arguments of the kernel. Elements are counted in units of eight, or of one.
 struct SmoothJob {
   Smooth function;
-  bool eights;  ///< eight elements together have one step, and lie at multiples of 16 bytes
+  bool eights;  ///< eight elements together, which lie at multiples of 16 bytes, have one step, or
+                ///< eight one behind the other
   std::int32_t elements;
   std::int32_t units;
-  std::int32_t stride;          ///< units from row to row
-  std::int32_t in_plane;        ///< units before the first one in its plane
-  std::int32_t groups;          ///< of a plane
-  FastDivide by_row;            ///< units of a row
-  FastDivide by_plane;          ///< units of a plane
-  FastDivide by_group;          ///< units of a group
+  std::int32_t stride;    ///< units from row to row
+  std::int32_t in_plane;  ///< units before the first one in its plane
+  std::int32_t groups;    ///< of a plane
+  FastDivide by_row;      ///< units of a row
+  FastDivide by_plane;    ///< units of a plane
+  FastDivide by_group;    ///< units of a group; interleaved: of a row of one element each
+  bool interleaved;
   const std::uint32_t* ranges;  ///< of the first plane
 };
 
@@ -46,7 +48,8 @@ struct Device {
   }
 };
 
-template <ElementType type, Smooth function, int unit>
+/// @param unit Elements that a thread takes together @param alike Whether these have one step
+template <ElementType type, Smooth function, int unit, bool alike>
 __device__ __forceinline__ void apply(const SmoothJob& job, const void* x, void* y) {
   using Bits = typename Element<type>::Bits;
   const std::uint32_t threads = gridDim.x * kRunThreads;
@@ -58,10 +61,15 @@ __device__ __forceinline__ void apply(const SmoothJob& job, const void* x, void*
     at += row * static_cast<std::uint32_t>(job.stride);
     std::uint32_t place = at + static_cast<std::uint32_t>(job.in_plane);
     const std::uint32_t plane = job.by_plane.split(place);
-    const std::uint32_t group =
-        plane * static_cast<std::uint32_t>(job.groups) + job.by_group.quotient(place);
-    const float step = float_of_bits(job.ranges[group] & 0xFFFF0000U);
-    const float factor = curvature::factor(step);
+    std::uint32_t group = place;
+    const std::uint32_t of_plane = job.by_group.split(group);
+    if (!job.interleaved) group = of_plane;
+    if (!alike) group *= unit;
+    const std::uint32_t* const ranges =
+        job.ranges + plane * static_cast<std::uint32_t>(job.groups) + group;
+    const auto factor_at = [&](int j) {
+      return curvature::factor(float_of_bits(ranges[alike ? 0 : j] & 0xFFFF0000U));
+    };
     const Bits* const from = static_cast<const Bits*>(x) + std::uint64_t{at} * unit;
     Bits* const to = static_cast<Bits*>(y) + std::uint64_t{i} * unit;
     const int left = job.elements - static_cast<std::int32_t>(i) * unit;
@@ -70,14 +78,14 @@ __device__ __forceinline__ void apply(const SmoothJob& job, const void* x, void*
       load_eight<type>(from, values);
 #pragma unroll
       for (int j = 0; j < kStretch; ++j) {
-        values[j] = curvature::without_bias<function, Device>(values[j], factor);
+        values[j] = curvature::without_bias<function, Device>(values[j], factor_at(j));
       }
       store_eight<type>(to, values);
     } else {
 #pragma unroll 1
       for (int j = 0; j < unit && j < left; ++j) {
         to[j] = nearest_bits<type>(
-            curvature::without_bias<function, Device>(value_of<type>(from[j]), factor));
+            curvature::without_bias<function, Device>(value_of<type>(from[j]), factor_at(j)));
       }
     }
   }
@@ -85,10 +93,12 @@ __device__ __forceinline__ void apply(const SmoothJob& job, const void* x, void*
 
 template <ElementType type, Smooth function>
 __device__ __forceinline__ void apply_in_units(const SmoothJob& job, const void* x, void* y) {
-  if (job.eights) {
-    apply<type, function, kStretch>(job, x, y);
+  if (!job.eights) {
+    apply<type, function, 1, true>(job, x, y);
+  } else if (job.interleaved) {
+    apply<type, function, kStretch, false>(job, x, y);
   } else {
-    apply<type, function, 1>(job, x, y);
+    apply<type, function, kStretch, true>(job, x, y);
   }
 }
 
@@ -125,8 +135,9 @@ bool launch_once(Smooth function, ElementType type, const GroupRanges& of, const
   const bool one_row = rows.rows == 1;
   SmoothJob job;
   job.function = function;
-  job.eights = of.plane % kStretch == 0 && in_plane % kStretch == 0 && is_vector_aligned(x) &&
-               is_vector_aligned(y) &&
+  job.interleaved = of.interleaved;
+  job.eights = of.plane % kStretch == 0 && (!of.interleaved || groups % kStretch == 0) &&
+               in_plane % kStretch == 0 && is_vector_aligned(x) && is_vector_aligned(y) &&
                (one_row || (rows.row % kStretch == 0 && rows.stride % kStretch == 0));
   const std::int64_t unit = job.eights ? kStretch : 1;
   job.elements = static_cast<std::int32_t>(elements);
@@ -137,7 +148,7 @@ bool launch_once(Smooth function, ElementType type, const GroupRanges& of, const
   job.by_row = FastDivide(one_row ? job.units : rows.row / unit);
   job.by_plane = FastDivide(of.plane / unit);
   // A group that is larger than its plane ends with it.
-  job.by_group = FastDivide(std::min(of.group, kMostPlane) / unit);
+  job.by_group = FastDivide((of.interleaved ? groups : std::min(of.group, kMostPlane)) / unit);
   job.ranges = static_cast<const std::uint32_t*>(of.ranges) + plane * groups;
   const unsigned blocks =
       blocks_in(stream, blocks_for(job.units, kUnitsEach * kRunThreads), kRunThreads);

@@ -15,6 +15,7 @@ struct GroupRanges {
   const void* ranges = nullptr;  ///< an AffineRange a group, aligned to 4 bytes
   std::int64_t group = 8;        ///< a multiple of 8
   std::int64_t plane = 1;
+  bool interleaved = false;
 };
 
 /// Neighbouring elements of a storage: `rows` times `row` of them, whose beginnings are `stride`

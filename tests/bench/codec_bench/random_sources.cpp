@@ -68,6 +68,19 @@ Description rows(ElementType type, std::int64_t width, std::int64_t bytes) {
   return what;
 }
 
+Description features(ElementType type, std::int64_t width, std::int64_t bytes) {
+  constexpr std::int64_t kRows = 256;
+  Description what;
+  what.type = type;
+  PlaneLayout& layout = what.layout;
+  layout.extent = {width, 1, kRows};
+  layout.stride = {1, 0, width};
+  layout.outer_stride = kRows * width;
+  const auto size = static_cast<std::int64_t>(codecs::element_size(type)) * layout.outer_stride;
+  layout.outer = std::max<std::int64_t>(1, bytes / size);
+  return what;
+}
+
 Source normal(std::string name, const Description& what) {
   return {std::move(name), what, [type = what.type](std::span<std::byte> bytes) {
             std::mt19937 random(1);

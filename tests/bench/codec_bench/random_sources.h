@@ -17,6 +17,10 @@ codecs::Description planes(codecs::ElementType type, std::int64_t height, std::i
 /// Consecutive rows of `width` that take about `bytes`.
 codecs::Description rows(codecs::ElementType type, std::int64_t width, std::int64_t bytes);
 
+/// Rows of `width` features that take about `bytes`; in logical order come 256 rows' first
+/// features, then their second ones.
+codecs::Description features(codecs::ElementType type, std::int64_t width, std::int64_t bytes);
+
 /// N(0, 1), of a floating-point type.
 Source normal(std::string name, const codecs::Description& what);
 /// max(N(0, 1), 0): what ReLU leaves.

@@ -71,6 +71,29 @@ TEST(Curvature, OfEachGroup) {
   }
 }
 
+TEST(Curvature, OfInterleavedGroups) {
+  constexpr std::int64_t features = 37, group = 16, plane = features * group, n = 3 * plane;
+  std::mt19937 engine(9);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(n), steps(3 * features);
+  for (float& each : x) each = normal(engine);
+  for (float& each : steps) each = std::abs(normal(engine));
+  for (const Engine each : {Engine::reference, Engine::cpu}) {
+    for (const std::int64_t first : {0, 5, 600}) {
+      std::vector<float> y(x.begin() + first, x.end());
+      apply_without_bias(Smooth::silu, {steps.data(), group, plane, true}, first, n - first,
+                         y.data(), y.data(), two_threads, each);
+      for (std::int64_t k = first; k < n; ++k) {
+        const double step = steps[static_cast<std::size_t>(k / plane * features + k % features)];
+        const auto at = static_cast<std::size_t>(k);
+        const double expected =
+            value(Smooth::silu, x[at]) - step * step / 24 * curvature(Smooth::silu, x[at]);
+        EXPECT_NEAR(y[static_cast<std::size_t>(k - first)], expected, 1e-5) << k;
+      }
+    }
+  }
+}
+
 TEST(Curvature, EnginesGiveEqualBits) {
   std::mt19937 engine(3);
   std::normal_distribution<float> normal;
@@ -110,8 +133,17 @@ TEST(Curvature, OfHugeValuesIsNone) {
   }
 }
 
+class BiasOfCurvature : public testing::TestWithParam<PlaneLayout> {};
+
+INSTANTIATE_TEST_SUITE_P(Layouts, BiasOfCurvature,
+                         testing::Values(PlaneLayout::rows(4096, 4096),
+                                         PlaneLayout{.outer = 2,
+                                                     .outer_stride = 2048,
+                                                     .extent = {8, 1, 256},
+                                                     .stride = {1, 0, 8}}));
+
 // What it is for: groups of 2 bits, decoded from many draws.
-TEST(Curvature, BiasOfDitheredValues) {
+TEST_P(BiasOfCurvature, OfDitheredValues) {
   constexpr std::int64_t n = 4096;
   constexpr std::int64_t group = 256;
   constexpr int draws = 400;
@@ -121,11 +153,11 @@ TEST(Curvature, BiasOfDitheredValues) {
   for (float& each : x) each = values(engine);
   const auto codec =
       make_codec({.name = "group_quant", .bits = 2, .group = group, .subtractive_dither = true});
-  const Description what = {.layout = PlaneLayout::rows(n, n)};
+  const Description what = {.layout = GetParam()};
   const auto errors = codec->even_errors(what);
   ASSERT_TRUE(errors);
   EXPECT_EQ(errors->group, group);
-  EXPECT_EQ(errors->plane, n);
+  EXPECT_EQ(errors->plane, what.layout.plane_size());
   ASSERT_EQ(errors->groups, n / group);
   std::vector<std::byte> encoded(codec->encoded_bytes(what));
   for (const Smooth function : {Smooth::gelu, Smooth::gelu_tanh, Smooth::silu}) {
@@ -143,7 +175,8 @@ TEST(Curvature, BiasOfDitheredValues) {
       }
       for (std::size_t k = 0; k < mean.size(); ++k) mean[k] += value(function, decoded[k]) / draws;
       std::vector<float> y(n);
-      apply_without_bias(function, {steps.data(), errors->group, errors->plane}, 0, n,
+      apply_without_bias(function,
+                         {steps.data(), errors->group, errors->plane, errors->interleaved}, 0, n,
                          decoded.data(), y.data(), serial_for);
       for (std::size_t k = 0; k < y.size(); ++k) mean_corrected[k] += y[k] / draws;
     }
@@ -164,8 +197,11 @@ TEST(Curvature, OtherErrorsAreNotEven) {
   Description strided = what;
   strided.layout = {
       .outer = 1, .inner = 2, .inner_stride = 1, .extent = {1, 1, 256}, .stride = {0, 0, 2}};
-  EXPECT_FALSE(
-      make_codec({.name = "group_quant", .subtractive_dither = true})->even_errors(strided));
+  const auto codec = make_codec({.name = "group_quant", .subtractive_dither = true});
+  EXPECT_FALSE(codec->even_errors(strided));
+  Description features = what;
+  features.layout = {.extent = {2, 1, 512}, .stride = {1, 0, 2}};
+  EXPECT_FALSE(codec->even_errors(features)) << "a feature has two groups";
 }
 
 }  // namespace

@@ -23,14 +23,16 @@ struct SmoothCase {
   Description what;
   std::int64_t group;
   cuda::Rows rows;
+  bool interleaved;
   std::vector<float> steps;
   Bytes source;
 
   SmoothCase(Random& random, ElementType type, std::int64_t planes, std::int64_t plane,
-             std::int64_t group_size, cuda::Rows part)
+             std::int64_t group_size, cuda::Rows part, bool alternating = false)
       : what{.type = type, .layout = PlaneLayout::rows(planes * plane, plane)},
         group(group_size),
-        rows(part) {
+        rows(part),
+        interleaved(alternating) {
     std::normal_distribution<float> normal;
     const std::int64_t groups = (plane - 1) / group + 1;
     for (std::int64_t k = 0; k < planes * groups; ++k) {
@@ -44,7 +46,7 @@ struct SmoothCase {
   /// What the reference engine gives.
   std::vector<float> expected(Smooth function) const {
     const std::vector<float> all = values_of(what, source);
-    const GroupSteps of = {steps.data(), group, what.layout.plane_size()};
+    const GroupSteps of = {steps.data(), group, what.layout.plane_size(), interleaved};
     std::vector<float> values;
     for (std::int64_t r = 0; r < rows.rows; ++r) {
       const std::int64_t first = rows.first + r * rows.stride;
@@ -70,7 +72,7 @@ struct SmoothCase {
     const std::size_t n = static_cast<std::size_t>(rows.rows * rows.row) * size;
     DeviceBytes to(n);
     EXPECT_TRUE(cuda::apply_without_bias(
-        function, what.type, {ranges.data(), group, what.layout.plane_size()}, rows,
+        function, what.type, {ranges.data(), group, what.layout.plane_size(), interleaved}, rows,
         from.data() + offset + static_cast<std::size_t>(rows.first) * size, to.data(), stream));
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     return to.host(n);
@@ -110,6 +112,18 @@ TEST_F(WithoutBiasCuda, GivesTheReferencesBits) {
     const std::int64_t n = pick(1, planes * plane - first);
     const SmoothCase c(random, kTypes[round % 4], planes, plane, group, {first, 1, n, n});
     expect_like_reference(c, round % 5 == 0 ? element_size(c.what.type) : 0);
+  }
+}
+
+TEST_F(WithoutBiasCuda, InterleavedGroups) {
+  Random random(74);
+  for (const ElementType type : kTypes) {
+    for (const std::int64_t features : {24, 19}) {  // whole stretches, and not
+      const std::int64_t plane = features * 40;
+      expect_like_reference({random, type, 3, plane, 40, {0, 1, 3 * plane, 0}, true});
+      expect_like_reference({random, type, 3, plane, 40, {plane + 8, 1, plane + 3, 0}, true});
+      expect_like_reference({random, type, 3, plane, 40, {8, 50, 8, features}, true});
+    }
   }
 }
 

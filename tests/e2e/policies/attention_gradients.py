@@ -2,7 +2,7 @@
 """A program: prints how far the gradients of layers with fused attention are off, the largest squared error of a layer
 relative to its gradient. Scores are as large as those of trained language models.
 
-    attention_gradients.py cpu|cuda TYPE [keeps] [efficient] [twice]
+    attention_gradients.py cpu|cuda TYPE [keeps] [efficient] [twice] [unlike]
 """
 
 import sys
@@ -20,6 +20,10 @@ WIDTH = HEADS * SIZE
 layers = [nn.Linear(WIDTH, 3 * WIDTH, bias=False) for _ in range(LAYERS)]
 for layer in layers:
     nn.init.normal_(layer.weight, std=1.7 / WIDTH**0.5)
+    if "unlike" in how:  # a feature of each head is far larger than others in keys, and smaller in queries
+        with torch.no_grad():
+            layer.weight[WIDTH : 2 * WIDTH : SIZE] *= 8
+            layer.weight[:WIDTH:SIZE] /= 8
     layer.to(device, dtype)
 inputs = [torch.randn(BATCH, LENGTH, WIDTH).to(device, dtype) for _ in layers]
 factors = [torch.randn(BATCH, HEADS, LENGTH, SIZE).to(device, dtype) for _ in layers]

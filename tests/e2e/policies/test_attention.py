@@ -32,6 +32,13 @@ def test_both_parts_are_those_of_the_operands_that_backward_gets(tmp_path, type_
     assert found < SMALL
 
 
+def test_a_features_groups_have_no_others(tmp_path):
+    """In trained models a few features of keys are far larger than others."""
+    found, rows = error(tmp_path, "float32", "unlike")
+    assert rows["key", "group_quant 4-bit dithered"] > 20, rows
+    assert found < SMALL
+
+
 def test_of_exact_parts_four_bits_are_not_enough(tmp_path):
     """So the other tests could fail."""
     found, _ = error(tmp_path, "float32", derive={"attention": False}, rules=[FOUR_BITS])

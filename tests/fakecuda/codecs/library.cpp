@@ -205,7 +205,7 @@ void run_smoothing(void* context) {
   for (std::int64_t g = 0; g < call.groups(); ++g) {
     steps.push_back(float_of_bf16(static_cast<const AffineRange*>(call.of.ranges)[g].step));
   }
-  const GroupSteps of = {steps.data(), call.of.group, call.of.plane};
+  const GroupSteps of = {steps.data(), call.of.group, call.of.plane, call.of.interleaved};
   const std::size_t size = element_size(call.type);
   std::vector<float> values(static_cast<std::size_t>(call.rows.row));
   for (std::int64_t r = 0; r < call.rows.rows; ++r) {

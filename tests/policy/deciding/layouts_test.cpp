@@ -139,6 +139,29 @@ TEST(Decide, GroupsAreOfSamples) {
   EXPECT_EQ(linear.candidates[0].what.layout.plane_size() % 128, 0);
 }
 
+TEST(Decide, GroupsOfHeadsAreOfAFeatureEach) {
+  const Policy policy = all_with(R"("group_quant","bits":4)");
+  const char* op = "aten::_scaled_dot_product_flash_attention_for_cpu";
+  const Dims head{2, 12, 128, 64};
+  const Dims strides{128 * 768, 64, 768, 1};
+  const Decision query = policy.decide(EntryBuilder().use(op, "query", head, strides).build());
+  ASSERT_THAT(codec_names(query), testing::ElementsAre("group_quant"));
+  EXPECT_EQ(query.candidates[0].what.layout.extent, (Extent{768, 1, 256}));
+  const Decision output = policy.decide(EntryBuilder().use(op, "result0", head, strides).build());
+  EXPECT_EQ(output.candidates[0].what.layout.extent[0], 1);
+}
+
+TEST(Decide, GroupsOfALinearLayersOutputAreOfAFeatureEach) {
+  const Policy policy = all_with(R"("group_quant","bits":4)");
+  const Dims sizes{4, 128, 96};
+  EntryBuilder entry;
+  entry.use("aten::silu", "self", sizes).of_linear_layer();
+  EXPECT_EQ(policy.decide(entry.build()).candidates.at(0).what.layout.extent, (Extent{96, 1, 256}));
+  entry.use("aten::mul", "self", sizes);
+  EXPECT_EQ(policy.decide(entry.build()).candidates.at(0).what.layout.extent[0], 1)
+      << "something has been added to it since";
+}
+
 TEST(Decide, CodecsByChannelSeeChannels) {
   for (const char* codec : {R"("blpa","bits":4)", R"("fixed_point","error_bound":0.01)"}) {
     const Policy policy = all_with(codec);

@@ -6,6 +6,7 @@
 
 #include "hooks/torch/autograd/held/tensor_over.h"
 #include "hooks/torch/autograd/nodes/decompositions.h"
+#include "hooks/torch/autograd/nodes/linear_outputs.h"
 #include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/backward.h"
@@ -61,6 +62,7 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
   use_.sequence = static_cast<std::uint32_t>(new_nodes_number());
   try {
     use_.geometry = Geometry(tensor);
+    if (!use_.is_output) use_.is_linear_output = is_linear_output(tensor);
     const bool in_backward = runs_backward();
     if (in_backward) entry_ = stash().save_again(tensor, use_, saved_version());
     if (entry_ != nullptr) return;

@@ -75,6 +75,8 @@ const Known& known(const Node& node) {
       with_output<generated::ScaledDotProductEfficientAttentionBackward0>(
           Kind::efficient_attention),
       with_output<generated::ScaledDotProductCudnnAttentionBackward0>(Kind::cudnn_attention),
+      {typeid(generated::AddmmBackward0), {Kind::matrix_product}},
+      {typeid(generated::MmBackward0), {Kind::matrix_product}},
       {typeid(generated::LinalgEigBackward0), {Kind::eigenvectors}},
       {typeid(generated::LinalgEighBackward0), {Kind::eigenvectors}},
       {typeid(generated::LinalgSvdBackward0), {Kind::singular_vectors}},

@@ -48,6 +48,7 @@ enum class NodeKind : std::uint8_t {
   found,         ///< not computed: it saved its own result
   eigenvectors,  ///< not computed, as the next (decompositions.h)
   singular_vectors,
+  matrix_product,  ///< not computed: of two matrices, as a linear layer's
   matrix_inverse,  ///< also its factors, its determinant, and what it solves
   view,            ///< this and those below: views (node_views.h)
   permute,

@@ -54,7 +54,9 @@ void pair_with_log_sum_exp(torch::autograd::Node& attention, Recipe& output) {
 OfferedRecipe recognise(const at::Tensor& tensor, Site& site) noexcept try {
   const at::Tensor base = tensor.is_view() ? at::Tensor(tensor._base()) : tensor;
   const auto& grad_fn = base.grad_fn();
-  if (grad_fn == nullptr || kind_of(*grad_fn) == NodeKind::other) return nullptr;
+  if (grad_fn == nullptr) return nullptr;
+  const NodeKind kind = kind_of(*grad_fn);
+  if (kind == NodeKind::other || kind == NodeKind::matrix_product) return nullptr;
   const auto layout = filling_layout(base);
   if (!layout || stash().lists().is_waiting(base.storage())) return nullptr;
   const std::uint32_t version = torch::autograd::impl::version_counter(base).current_version();

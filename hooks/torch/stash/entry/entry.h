@@ -79,6 +79,8 @@ struct Use {
   bool is_comparison_held : 1 = false;
   /// policy::Use::is_magnified
   bool is_magnified : 1 = false;
+  /// policy::Use::is_linear_output
+  bool is_linear_output : 1 = false;
   /// What backward reads of it; set when the entry is planned, perhaps while another thread's
   /// backward reads it.
   std::atomic<codecs::Reads> reads = codecs::Reads::values;

@@ -37,6 +37,7 @@ void prepare(const Recipe& recipe, Recipe::Source& source, const Use& like,
   use.operator_says = like.operator_says;
   use.type = like.type;
   use.is_output = like.is_output;
+  use.is_linear_output = like.is_linear_output;
   use.sequence = like.sequence;
   use.is_recipes = true;
   use.recipe = &recipe;

@@ -322,8 +322,8 @@ bool apply_without_bias(Entry& source, codecs::Smooth function, codecs::ElementT
     lend_encoded(held, stream);
     ranges = static_cast<const std::byte*>(held.encoded.get()) + first;
   }
-  return cuda_codecs()->apply_without_bias(function, type, {ranges, errors->group, errors->plane},
-                                           rows, x, y, native(stream));
+  const codecs::cuda::GroupRanges of = {ranges, errors->group, errors->plane, errors->interleaved};
+  return cuda_codecs()->apply_without_bias(function, type, of, rows, x, y, native(stream));
 }
 
 c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,

@@ -127,11 +127,26 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
       type = codecs::ElementType::float32;
       geometry = views.of_rows(use->geometry.sizes()[0] / page_bytes, page_bytes / 4);
     }
-    uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
-                    origin_of(*use), numbers(*use), clamp_leaves_out_ends, exponent(*use),
-                    reduces_linearly(*use), use->is_comparison_held, use->is_magnified,
-                    c10::isComplexType(use->type), has_gaps, use->is_recipes, use->is_argument,
-                    is_recomputed(by_pair, *use), names.reads});
+    uses.push_back({.op = names.op,
+                    .operand = names.operand,
+                    .is_output = use->is_output,
+                    .type = type,
+                    .geometry = geometry,
+                    .index_extent = index_extent(*use),
+                    .origin = origin_of(*use),
+                    .numbers = numbers(*use),
+                    .clamp_leaves_out_ends = clamp_leaves_out_ends,
+                    .exponent = exponent(*use),
+                    .is_linear_reduction = reduces_linearly(*use),
+                    .is_comparison_held = use->is_comparison_held,
+                    .is_magnified = use->is_magnified,
+                    .is_linear_output = use->is_linear_output,
+                    .is_complex = c10::isComplexType(use->type),
+                    .has_gaps = has_gaps,
+                    .is_recipes = use->is_recipes,
+                    .is_argument = use->is_argument,
+                    .is_recomputed = is_recomputed(by_pair, *use),
+                    .reads = names.reads});
   }
   const Geometry* cover = of.cover.get();
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
@@ -155,11 +170,11 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
     if (!counts(*use, derives)) continue;
     key.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
-    key.push_back(static_cast<std::int64_t>(use->type) * 256 + (use->is_output ? 1 : 0) +
+    key.push_back(static_cast<std::int64_t>(use->type) * 512 + (use->is_output ? 1 : 0) +
                   (use->is_recipes ? 2 : 0) + (reduces_linearly(*use) ? 4 : 0) +
                   (is_float_workspace(*use) ? 8 : 0) + (is_recomputed(by_pair, *use) ? 16 : 0) +
                   (use->is_comparison_held ? 32 : 0) + (use->is_magnified ? 64 : 0) +
-                  (use->is_argument ? 128 : 0));
+                  (use->is_argument ? 128 : 0) + (use->is_linear_output ? 256 : 0));
     const auto extent = index_extent(*use);
     key.insert(key.end(), extent.begin(), extent.end());
     key.push_back(std::bit_cast<std::int64_t>(numbers(*use)));

@@ -220,10 +220,11 @@ void record_function(const Case& wanted) {
     std::memcpy(&range, encoded.data() + errors->ranges + 4 * k, sizeof range);
     steps.push_back(float_of_bf16(range.step));
   }
-  std::vector<float> values = values_of(what, x);
   const std::int64_t n = what.layout.elements();
-  apply_without_bias(function, {steps.data(), errors->group, errors->plane}, 0, n, values.data(),
-                     values.data(), serial_for, Engine::reference);
+  const Description in_memory = {.type = what.type, .layout = PlaneLayout::rows(n, n)};
+  std::vector<float> values = values_of(in_memory, x);
+  apply_without_bias(function, {steps.data(), errors->group, errors->plane, errors->interleaved}, 0,
+                     n, values.data(), values.data(), serial_for, Engine::reference);
 
   begin(wanted, "apply", what, x.size(), x.size());
   Arena arena;
@@ -231,11 +232,12 @@ void record_function(const Case& wanted) {
   const auto* const from = arena.add(x);
   auto* const to = arena.add(Bytes(x.size(), std::byte{0x5A}));
   arena.write_out();
-  if (!cuda::apply_without_bias(function, what.type, {ranges, errors->group, errors->plane},
+  if (!cuda::apply_without_bias(function, what.type,
+                                {ranges, errors->group, errors->plane, errors->interleaved},
                                 {0, 1, n, n}, from, to, nullptr)) {
     fail("apply");
   }
-  expect(to, make_source(what, values));
+  expect(to, make_source(in_memory, values));
   std::cout << "end\n";
 }
 
