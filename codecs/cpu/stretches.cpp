@@ -23,9 +23,12 @@ PlaneLayout finer_planes(const PlaneLayout& layout) noexcept {
 }
 
 std::int64_t planes_per_window(const PlaneLayout& layout, std::size_t element_size) noexcept {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 18;
-  const std::int64_t plane_bytes = layout.plane_size() * static_cast<std::int64_t>(element_size);
+  // Small windows are read again from a near cache; fewer planes would leave parts of cache lines.
+  constexpr std::int64_t kEnoughBytes = std::int64_t{1} << 18, kMostBytes = std::int64_t{2} << 20;
+  const auto size = static_cast<std::int64_t>(element_size);
+  const std::int64_t plane_bytes = layout.plane_size() * size, line = 64 / size;
   std::int64_t planes = planes_per_tile(layout, element_size);
+  if (planes > line) planes = std::clamp(kEnoughBytes / plane_bytes / line * line, line, planes);
   while (planes > 1 && planes * plane_bytes > kMostBytes) planes /= 2;
   return planes;
 }
