@@ -233,15 +233,22 @@ class Room {
   const void* argument_;
 };
 
+/// Which group the elements of a storage are of, in memory order.
+struct GroupOrder {
+  std::int64_t group = 1;  ///< elements of each; of a plane's last one perhaps fewer
+  std::int64_t plane = 1;  ///< elements of each plane
+  /// A plane's groups alternate in memory: its element k is of group k % (plane / group).
+  bool interleaved = false;
+
+  std::int64_t groups_of_plane() const noexcept { return (plane - 1) / group + 1; }
+};
+
 /// Groups of neighbouring elements whose decoded values err by at most half a step, evenly on
 /// either side, whatever the values are: what subtractive dithering makes of them.
 struct EvenErrors {
   std::int64_t ranges = 0;  ///< byte offset of the encoded data's AffineRange of each group
   std::int64_t groups = 0;  ///< in all
-  std::int64_t group = 0;   ///< elements of each; of a plane's last one perhaps fewer
-  std::int64_t plane = 0;   ///< elements of each plane
-  /// A plane's groups alternate in memory: its element k is of group k % (plane / group).
-  bool interleaved = false;
+  GroupOrder order;
 };
 
 /// Encodes a storage to fewer bytes and decodes it. Immutable and thread-safe. Allocates nothing

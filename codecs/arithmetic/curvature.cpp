@@ -36,23 +36,25 @@ float without_bias(Smooth function, float x, float factor) {
 void apply_without_bias(Smooth function, const GroupSteps& of, std::int64_t first, std::int64_t n,
                         const float* x, float* y, ParallelFor parallel, Engine engine) {
   const bool kernels = engine == Engine::cpu && cpu::processor_has_target();
-  const std::int64_t groups = (of.plane - 1) / of.group + 1;
+  const GroupOrder& order = of.order;
+  const std::int64_t groups = order.groups_of_plane();
   for_range(parallel, n, least_curved, [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {
-      const std::int64_t plane = (first + begin) / of.plane;
-      const std::int64_t in_plane = (first + begin) % of.plane;
-      const std::int64_t group = of.interleaved ? in_plane % groups : in_plane / of.group;
-      const std::int64_t run_end =
-          of.interleaved ? in_plane - group + groups : std::min((group + 1) * of.group, of.plane);
+      const std::int64_t plane = (first + begin) / order.plane;
+      const std::int64_t in_plane = (first + begin) % order.plane;
+      const std::int64_t group = order.interleaved ? in_plane % groups : in_plane / order.group;
+      const std::int64_t run_end = order.interleaved
+                                       ? in_plane - group + groups
+                                       : std::min((group + 1) * order.group, order.plane);
       const std::int64_t count = std::min(end - begin, run_end - in_plane);
       const float* const steps = of.steps + plane * groups + group;
-      if (kernels && of.interleaved) {
+      if (kernels && order.interleaved) {
         cpu::apply_without_curvature(function, count, x + begin, steps, y + begin);
       } else if (kernels) {
         cpu::apply_without_curvature(function, count, x + begin, *steps, y + begin);
       } else {
         for (std::int64_t k = 0; k < count; ++k) {
-          const float factor = curvature::factor(of.interleaved ? steps[k] : *steps);
+          const float factor = curvature::factor(order.interleaved ? steps[k] : *steps);
           y[begin + k] = without_bias(function, x[begin + k], factor);
         }
       }

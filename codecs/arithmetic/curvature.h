@@ -15,14 +15,10 @@ namespace cinch::codecs {
 /// GELU, its approximation by tanh, and SiLU.
 enum class Smooth : std::uint8_t { gelu, gelu_tanh, silu };
 
-/// Steps by which the elements of a storage were quantized, in memory order: each plane of `plane`
-/// elements has groups of `group`, the last of which may be shorter. `interleaved`: as in
-/// EvenErrors.
+/// Steps by which the elements of a storage were quantized.
 struct GroupSteps {
-  const float* steps = nullptr;
-  std::int64_t group = 1;
-  std::int64_t plane = 1;
-  bool interleaved = false;
+  const float* steps = nullptr;  ///< one a group
+  GroupOrder order;
 };
 
 /// y[k] = f(x[k]) - f''(x[k]) step^2 / 24 for `n` neighbouring elements, of which the first is

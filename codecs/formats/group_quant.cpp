@@ -54,8 +54,9 @@ std::optional<EvenErrors> GroupQuantCodec::even_errors(const Description& what) 
   const bool interleaved = interleaves_groups(what.layout, parameters_.group);
   if (!parameters_.subtractive || !(interleaved || what.layout.is_contiguous())) return {};
   const GroupQuantSections at(parameters_, what.layout, what.plane_bits);
-  return EvenErrors{at.ranges, at.groups * what.layout.planes(), parameters_.group,
-                    what.layout.plane_size(), interleaved};
+  return EvenErrors{at.ranges,
+                    at.groups * what.layout.planes(),
+                    {parameters_.group, what.layout.plane_size(), interleaved}};
 }
 
 std::optional<std::span<const std::uint8_t>> GroupQuantCodec::encoded_plane_bits(

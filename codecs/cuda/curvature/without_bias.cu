@@ -129,15 +129,16 @@ constexpr std::int64_t kMostPlane = kMaxExtent / 2;
 bool launch_once(Smooth function, ElementType type, const GroupRanges& of, const Rows& rows,
                  const void* x, void* y, Stream stream) noexcept {
   const std::int64_t elements = rows.rows * rows.row;
-  const std::int64_t groups = (of.plane - 1) / of.group + 1;
-  const std::int64_t plane = rows.first / of.plane;
-  const std::int64_t in_plane = rows.first % of.plane;
+  const std::int64_t groups = of.order.groups_of_plane();
+  const std::int64_t plane = rows.first / of.order.plane;
+  const std::int64_t in_plane = rows.first % of.order.plane;
   const bool one_row = rows.rows == 1;
   SmoothJob job;
   job.function = function;
-  job.interleaved = of.interleaved;
-  job.eights = of.plane % kStretch == 0 && (!of.interleaved || groups % kStretch == 0) &&
-               in_plane % kStretch == 0 && is_vector_aligned(x) && is_vector_aligned(y) &&
+  job.interleaved = of.order.interleaved;
+  job.eights = of.order.plane % kStretch == 0 &&
+               (!of.order.interleaved || groups % kStretch == 0) && in_plane % kStretch == 0 &&
+               is_vector_aligned(x) && is_vector_aligned(y) &&
                (one_row || (rows.row % kStretch == 0 && rows.stride % kStretch == 0));
   const std::int64_t unit = job.eights ? kStretch : 1;
   job.elements = static_cast<std::int32_t>(elements);
@@ -146,9 +147,10 @@ bool launch_once(Smooth function, ElementType type, const GroupRanges& of, const
   job.in_plane = static_cast<std::int32_t>(in_plane / unit);
   job.groups = static_cast<std::int32_t>(groups);
   job.by_row = FastDivide(one_row ? job.units : rows.row / unit);
-  job.by_plane = FastDivide(of.plane / unit);
+  job.by_plane = FastDivide(of.order.plane / unit);
   // A group that is larger than its plane ends with it.
-  job.by_group = FastDivide((of.interleaved ? groups : std::min(of.group, kMostPlane)) / unit);
+  job.by_group =
+      FastDivide((of.order.interleaved ? groups : std::min(of.order.group, kMostPlane)) / unit);
   job.ranges = static_cast<const std::uint32_t*>(of.ranges) + plane * groups;
   const unsigned blocks =
       blocks_in(stream, blocks_for(job.units, kUnitsEach * kRunThreads), kRunThreads);
@@ -164,7 +166,7 @@ bool apply_without_bias(Smooth function, ElementType type, const GroupRanges& of
   if (rows.rows <= 0 || rows.row <= 0) return true;
   const bool one_row = rows.rows == 1;
   const std::int64_t apart = one_row ? rows.row : std::max(rows.row, rows.stride);
-  if (of.plane > kMostPlane || (!one_row && apart > kReach / 2)) return false;
+  if (of.order.plane > kMostPlane || (!one_row && apart > kReach / 2)) return false;
   const std::int64_t row = std::min(rows.row, kReach);
   const std::int64_t some = one_row ? 1 : kReach / apart;
   const auto size = static_cast<std::int64_t>(element_size(type));

@@ -13,9 +13,7 @@ namespace cinch::codecs::cuda {
 /// GroupSteps in device memory, as they lie in encoded data: see EvenErrors.
 struct GroupRanges {
   const void* ranges = nullptr;  ///< an AffineRange a group, aligned to 4 bytes
-  std::int64_t group = 8;        ///< a multiple of 8
-  std::int64_t plane = 1;
-  bool interleaved = false;
+  GroupOrder order;              ///< of groups of a multiple of 8
 };
 
 /// Neighbouring elements of a storage: `rows` times `row` of them, whose beginnings are `stride`

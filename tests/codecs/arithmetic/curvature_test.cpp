@@ -57,7 +57,7 @@ TEST(Curvature, OfEachGroup) {
   for (const Smooth function : {Smooth::gelu, Smooth::gelu_tanh, Smooth::silu}) {
     for (const Engine each : {Engine::reference, Engine::cpu}) {
       std::vector<float> y = x;  // in place
-      apply_without_bias(function, {steps.data(), group, plane}, first, n, y.data(), y.data(),
+      apply_without_bias(function, {steps.data(), {group, plane}}, first, n, y.data(), y.data(),
                          two_threads, each);
       for (std::size_t k = 0; k < n; ++k) {
         const auto place = first + static_cast<std::int64_t>(k);
@@ -81,7 +81,7 @@ TEST(Curvature, OfInterleavedGroups) {
   for (const Engine each : {Engine::reference, Engine::cpu}) {
     for (const std::int64_t first : {0, 5, 600}) {
       std::vector<float> y(x.begin() + first, x.end());
-      apply_without_bias(Smooth::silu, {steps.data(), group, plane, true}, first, n - first,
+      apply_without_bias(Smooth::silu, {steps.data(), {group, plane, true}}, first, n - first,
                          y.data(), y.data(), two_threads, each);
       for (std::int64_t k = first; k < n; ++k) {
         const double step = steps[static_cast<std::size_t>(k / plane * features + k % features)];
@@ -156,8 +156,8 @@ TEST_P(BiasOfCurvature, OfDitheredValues) {
   const Description what = {.layout = GetParam()};
   const auto errors = codec->even_errors(what);
   ASSERT_TRUE(errors);
-  EXPECT_EQ(errors->group, group);
-  EXPECT_EQ(errors->plane, what.layout.plane_size());
+  EXPECT_EQ(errors->order.group, group);
+  EXPECT_EQ(errors->order.plane, what.layout.plane_size());
   ASSERT_EQ(errors->groups, n / group);
   std::vector<std::byte> encoded(codec->encoded_bytes(what));
   for (const Smooth function : {Smooth::gelu, Smooth::gelu_tanh, Smooth::silu}) {
@@ -175,9 +175,8 @@ TEST_P(BiasOfCurvature, OfDitheredValues) {
       }
       for (std::size_t k = 0; k < mean.size(); ++k) mean[k] += value(function, decoded[k]) / draws;
       std::vector<float> y(n);
-      apply_without_bias(function,
-                         {steps.data(), errors->group, errors->plane, errors->interleaved}, 0, n,
-                         decoded.data(), y.data(), serial_for);
+      apply_without_bias(function, {steps.data(), errors->order}, 0, n, decoded.data(), y.data(),
+                         serial_for);
       for (std::size_t k = 0; k < y.size(); ++k) mean_corrected[k] += y[k] / draws;
     }
     const auto bias = [&](const std::vector<double>& of) {

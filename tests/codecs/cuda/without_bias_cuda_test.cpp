@@ -46,7 +46,7 @@ struct SmoothCase {
   /// What the reference engine gives.
   std::vector<float> expected(Smooth function) const {
     const std::vector<float> all = values_of(what, source);
-    const GroupSteps of = {steps.data(), group, what.layout.plane_size(), interleaved};
+    const GroupSteps of = {steps.data(), {group, what.layout.plane_size(), interleaved}};
     std::vector<float> values;
     for (std::int64_t r = 0; r < rows.rows; ++r) {
       const std::int64_t first = rows.first + r * rows.stride;
@@ -72,7 +72,7 @@ struct SmoothCase {
     const std::size_t n = static_cast<std::size_t>(rows.rows * rows.row) * size;
     DeviceBytes to(n);
     EXPECT_TRUE(cuda::apply_without_bias(
-        function, what.type, {ranges.data(), group, what.layout.plane_size(), interleaved}, rows,
+        function, what.type, {ranges.data(), {group, what.layout.plane_size(), interleaved}}, rows,
         from.data() + offset + static_cast<std::size_t>(rows.first) * size, to.data(), stream));
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     return to.host(n);
@@ -173,7 +173,7 @@ TEST_F(WithoutBiasCuda, WhatIsNotFinite) {
 }
 
 TEST_F(WithoutBiasCuda, PlanesThatItCannotCountAreLeftAlone) {
-  const cuda::GroupRanges of = {nullptr, 256, std::int64_t{1} << 31};
+  const cuda::GroupRanges of = {nullptr, {256, std::int64_t{1} << 31}};
   EXPECT_FALSE(cuda::apply_without_bias(Smooth::gelu, ElementType::float32, of, {0, 1, 8, 8},
                                         nullptr, nullptr, nullptr));
 }

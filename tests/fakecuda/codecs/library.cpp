@@ -195,7 +195,7 @@ struct Smoothing {
   /// How many groups there are up to the last of the elements.
   std::int64_t groups() const {
     const std::int64_t last = rows.first + (rows.rows - 1) * rows.stride + rows.row - 1;
-    return (last / of.plane + 1) * ((of.plane - 1) / of.group + 1);
+    return (last / of.order.plane + 1) * of.order.groups_of_plane();
   }
 };
 
@@ -205,7 +205,7 @@ void run_smoothing(void* context) {
   for (std::int64_t g = 0; g < call.groups(); ++g) {
     steps.push_back(float_of_bf16(static_cast<const AffineRange*>(call.of.ranges)[g].step));
   }
-  const GroupSteps of = {steps.data(), call.of.group, call.of.plane, call.of.interleaved};
+  const GroupSteps of = {steps.data(), call.of.order};
   const std::size_t size = element_size(call.type);
   std::vector<float> values(static_cast<std::size_t>(call.rows.row));
   for (std::int64_t r = 0; r < call.rows.rows; ++r) {

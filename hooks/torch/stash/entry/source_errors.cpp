@@ -22,7 +22,7 @@ SourceErrors SourceErrors::of(const Entry& entry) {
   const auto errors = even_errors(entry);
   if (!errors) return {};
   const auto* const ranges = static_cast<const std::byte*>(entry.encoded.get()) + errors->ranges;
-  SourceErrors found = {{}, errors->group, errors->plane, errors->interleaved};
+  SourceErrors found = {{}, errors->order};
   found.steps.reserve(static_cast<std::size_t>(errors->groups));
   for (std::int64_t g = 0; g < errors->groups; ++g) {
     codecs::AffineRange range;

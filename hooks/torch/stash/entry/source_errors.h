@@ -15,9 +15,7 @@ struct Entry;
 /// (codecs::EvenErrors).
 struct SourceErrors {
   std::vector<float> steps;  ///< of each group of a source in the host's memory; empty: see below
-  std::int64_t group = 1;    ///< elements
-  std::int64_t plane = 1;
-  bool interleaved = false;  ///< as in codecs::EvenErrors
+  codecs::GroupOrder order;
   /// A source on a CUDA device, whose encoded bytes hold the steps. Null, without `steps`: the
   /// values err otherwise.
   Entry* on_device = nullptr;

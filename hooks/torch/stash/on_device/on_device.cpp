@@ -322,7 +322,7 @@ bool apply_without_bias(Entry& source, codecs::Smooth function, codecs::ElementT
     lend_encoded(held, stream);
     ranges = static_cast<const std::byte*>(held.encoded.get()) + first;
   }
-  const codecs::cuda::GroupRanges of = {ranges, errors->group, errors->plane, errors->interleaved};
+  const codecs::cuda::GroupRanges of = {ranges, errors->order};
   return cuda_codecs()->apply_without_bias(function, type, of, rows, x, y, native(stream));
 }
 

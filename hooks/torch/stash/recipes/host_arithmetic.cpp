@@ -108,8 +108,7 @@ bool HostArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tens
   const auto* const x = (serves ? in : values).const_data_ptr<float>();
   auto* const y = values.mutable_data_ptr<float>();
   const codecs::Smooth function = function_of(step);
-  const codecs::GroupSteps steps = {errors.steps.data(), errors.group, errors.plane,
-                                    errors.interleaved};
+  const codecs::GroupSteps steps = {errors.steps.data(), errors.order};
   if (alike) {
     codecs::apply_without_bias(function, steps, first, n, x, y, torch_parallel_for);
   } else {

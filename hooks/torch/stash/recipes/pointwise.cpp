@@ -72,10 +72,9 @@ void apply_pointwise(const Recipe& recipe, const std::byte* mask, const SourceEr
         }
         break;
       default:
-        codecs::apply_without_bias(
-            Arithmetic::function_of(step),
-            {errors.steps.data(), errors.group, errors.plane, errors.interleaved}, begin, count,
-            from, from, codecs::serial_for);
+        codecs::apply_without_bias(Arithmetic::function_of(step),
+                                   {errors.steps.data(), errors.order}, begin, count, from, from,
+                                   codecs::serial_for);
         break;
     }
   }

@@ -223,8 +223,8 @@ void record_function(const Case& wanted) {
   const std::int64_t n = what.layout.elements();
   const Description in_memory = {.type = what.type, .layout = PlaneLayout::rows(n, n)};
   std::vector<float> values = values_of(in_memory, x);
-  apply_without_bias(function, {steps.data(), errors->group, errors->plane, errors->interleaved}, 0,
-                     n, values.data(), values.data(), serial_for, Engine::reference);
+  apply_without_bias(function, {steps.data(), errors->order}, 0, n, values.data(), values.data(),
+                     serial_for, Engine::reference);
 
   begin(wanted, "apply", what, x.size(), x.size());
   Arena arena;
@@ -232,9 +232,8 @@ void record_function(const Case& wanted) {
   const auto* const from = arena.add(x);
   auto* const to = arena.add(Bytes(x.size(), std::byte{0x5A}));
   arena.write_out();
-  if (!cuda::apply_without_bias(function, what.type,
-                                {ranges, errors->group, errors->plane, errors->interleaved},
-                                {0, 1, n, n}, from, to, nullptr)) {
+  if (!cuda::apply_without_bias(function, what.type, {ranges, errors->order}, {0, 1, n, n}, from,
+                                to, nullptr)) {
     fail("apply");
   }
   expect(to, make_source(in_memory, values));
