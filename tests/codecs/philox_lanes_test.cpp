@@ -6,6 +6,7 @@
 #include "hwy/highway.h"
 // clang-format off
 #include "codecs/cpu/vectors/philox-inl.h"
+#include "codecs/cpu/vectors/philox_apart-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -29,6 +30,17 @@ bool test_draw_stream(RandomKey key, std::int64_t begin, std::int64_t end, std::
   return true;
 }
 
+/// Writes word w of lane i's block to words[16 * w + i]. @return the number of lanes
+std::int64_t test_blocks_apart(RandomKey key, std::uint64_t first, std::uint64_t apart,
+                               std::uint32_t* words) {
+  const PhiloxLanes philox(key);
+  const PhiloxApart::D32 d32;
+  PhiloxApart::V32 of_blocks[4];
+  PhiloxApart(philox, apart).blocks(first, of_blocks);
+  for (int w = 0; w < 4; ++w) hn::StoreU(of_blocks[w], d32, words + 16 * w);
+  return static_cast<std::int64_t>(hn::Lanes(d32));
+}
+
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -44,6 +56,7 @@ namespace cinch::codecs {
 
 HWY_EXPORT(test_fill_draws);
 HWY_EXPORT(test_draw_stream);
+HWY_EXPORT(test_blocks_apart);
 
 namespace test {
 namespace {
@@ -77,6 +90,27 @@ TEST(PhiloxLanes, StreamsGiveEveryElementItsDraw) {
             HWY_DYNAMIC_DISPATCH(test_draw_stream)(kKey, begin, begin + 5001, some, draws.data()));
         for (std::int64_t i = 0; i < 5001; ++i) {
           ASSERT_EQ(draws[i], philox::draw16(kKey, begin + i)) << target << " " << begin + i;
+        }
+      }
+    }
+  });
+}
+
+TEST(PhiloxLanes, BlocksThatAreApartAreTheScalarOnes) {
+  for_each_target([](const std::string& target) {
+    for (const std::uint64_t first :
+         {std::uint64_t{0}, (std::uint64_t{1} << 32) - 7, ~std::uint64_t{0} - 100}) {
+      for (const std::uint64_t apart :
+           {std::uint64_t{1}, std::uint64_t{32}, std::uint64_t{1} << 31}) {
+        std::uint32_t words[64];
+        const std::int64_t lanes =
+            HWY_DYNAMIC_DISPATCH(test_blocks_apart)(kKey, first, apart, words);
+        for (std::int64_t i = 0; i < lanes; ++i) {
+          const philox::Block block =
+              philox::draw_block(kKey, first + static_cast<std::uint64_t>(i) * apart);
+          for (int w = 0; w < 4; ++w) {
+            ASSERT_EQ(words[16 * w + i], block.word[w]) << target << " " << first << " " << i;
+          }
         }
       }
     }

@@ -5,7 +5,9 @@
 #include "hwy/highway.h"
 // clang-format off
 #include "codecs/cpu/group_quant/decode-inl.h"
+#include "codecs/cpu/group_quant/decode_features-inl.h"
 #include "codecs/cpu/group_quant/encode-inl.h"
+#include "codecs/cpu/group_quant/encode_features-inl.h"
 // clang-format on
 
 #if HWY_ONCE
@@ -14,6 +16,7 @@
 #include <cstring>
 #include <span>
 
+#include "codecs/cpu/group_quant/features.h"
 #include "codecs/cpu/group_quant/tasks.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/formats/group_quant.h"
@@ -22,7 +25,9 @@ namespace cinch::codecs {
 namespace {
 
 HWY_EXPORT(encode_groups);
+HWY_EXPORT(encode_features);
 HWY_EXPORT(decode_groups);
+HWY_EXPORT(decode_features);
 HWY_EXPORT(decode_planes);
 
 class GroupQuantCpu final : public GroupQuantCodec {
@@ -39,10 +44,14 @@ class GroupQuantCpu final : public GroupQuantCodec {
     std::ranges::copy(std::as_bytes(what.plane_bits), out.begin() + job.sections.plane_bits_at);
 
     bool representable = true;
+    const bool of_features = interleaves_groups(what.layout, job.group);
     const bool good = cpu::encode_in_tasks(
         what, job.group, what.layout.planes() * job.sections.groups, parallel, representable,
         [&](std::int64_t first, std::int64_t last, bool* holds) {
-          return HWY_DYNAMIC_DISPATCH(encode_groups)(job, source, out.data(), first, last, holds);
+          return of_features ? HWY_DYNAMIC_DISPATCH(encode_features)(job, source, out.data(), first,
+                                                                     last, holds)
+                             : HWY_DYNAMIC_DISPATCH(encode_groups)(job, source, out.data(), first,
+                                                                   last, holds);
         });
     sums.trim();
     if (!good) return {};
@@ -52,6 +61,10 @@ class GroupQuantCpu final : public GroupQuantCodec {
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
     return with_job(what, in, reads, [&](cpu::GroupQuantJob& job) {
+      if (interleaves_groups(what.layout, job.group)) {
+        return decode_features_in_tasks(job, in, target, parallel,
+                                        Epilogue([](std::int64_t, std::int64_t) {}));
+      }
       return cpu::decode_in_tasks(
           what, job.group, what.layout.planes() * job.sections.groups, parallel,
           [&](std::int64_t first, std::int64_t last) {
@@ -65,11 +78,13 @@ class GroupQuantCpu final : public GroupQuantCodec {
 
   bool decode_with(const Description& what, std::span<const std::byte> in, void* target,
                    const Epilogue& epilogue, ParallelFor parallel) const override {
-    if (!cpu::come_in_pieces(what.layout)) {
+    const bool of_features = interleaves_groups(what.layout, parameters().group);
+    if (!of_features && !cpu::come_in_pieces(what.layout)) {
       return Codec::decode_with(what, in, target, epilogue, parallel);
     }
     return with_job(what, in, Reads::values, [&](cpu::GroupQuantJob& job) {
       job.past_caches = false;
+      if (of_features) return decode_features_in_tasks(job, in, target, parallel, epilogue);
       return cpu::decode_in_pieces(what.layout, job.group, job.sections.groups, epilogue, parallel,
                                    [&](std::int64_t first, std::int64_t last) {
                                      return HWY_DYNAMIC_DISPATCH(decode_groups)(
@@ -79,6 +94,26 @@ class GroupQuantCpu final : public GroupQuantCodec {
   }
 
  private:
+  /// Decodes groups of one feature, some rows at a time, and runs the epilogue after each.
+  static bool decode_features_in_tasks(const cpu::GroupQuantJob& job, std::span<const std::byte> in,
+                                       void* target, ParallelFor parallel,
+                                       const Epilogue& epilogue) {
+    const cpu::FeatureRows of(job.what.layout);
+    const std::int64_t pieces = of.pieces(), plane = of.rows * of.features;
+    const std::int64_t piece = cpu::kDecodedRows * of.features;
+    return cpu::run_tasks(parallel, job.what.layout.planes() * pieces,
+                          std::max<std::int64_t>(1, cpu::kGroupTaskElements / piece),
+                          [&](std::int64_t first, std::int64_t last) {
+                            for (std::int64_t p = first; p < last; ++p) {
+                              HWY_DYNAMIC_DISPATCH(decode_features)(job, in.data(), target, p);
+                              const std::int64_t begin = p / pieces * plane,
+                                                 row = p % pieces * piece;
+                              epilogue(begin + row, begin + std::min(row + piece, plane));
+                            }
+                            return true;
+                          });
+  }
+
   /// f(job) to decode `in`; false if that can't be done.
   template <typename F>
   bool with_job(const Description& what, std::span<const std::byte> in, Reads reads,

@@ -97,11 +97,26 @@ class CodeBlocks {
   }
 };
 
+/// (x - lo) * scale, where smaller x count as `floor`: affine_code's code and fraction before the
+/// draw is added, in the lowest 24 bits of each lane; the other bits are undefined.
+/// @tparam kEightBits whether codes have eight bits, not fewer
+template <bool kEightBits, class DF, class VF = hn::Vec<DF>>
+HWY_INLINE auto affine_fixed(DF df, VF x, VF lo, VF scale, VF floor) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto u = hn::Mul(hn::Sub(hn::Max(x, floor), lo), scale);
+  if constexpr (kEightBits) {
+    return hn::BitCast(du, hn::NearestInt(hn::Min(u, hn::Set(df, 255.0F * 65536.0F))));
+  } else {
+    // Adding 2^23 rounds to an integer and leaves it in the sum's low bits, if it is below 2^23:
+    // with 7 bits or fewer.
+    return hn::BitCast(du, hn::Add(u, hn::Set(df, 0x1p23F)));
+  }
+}
+
 /// affine_code of elements of kind S, of which smaller ones count as `floor`.
 template <class S, bool kEightBits>
 class GroupQuantizer {
   using DF = hn::ScalableTag<float>;
-  using DU = hn::RebindToUnsigned<DF>;
   using D8 = hn::Repartition<std::uint8_t, DF>;
   using Raw = typename S::Raw;
 
@@ -119,19 +134,11 @@ class GroupQuantizer {
   }
 
  private:
-  /// Code and fraction, in the lowest 24 bits; the other bits are undefined.
   template <class VF>
   HWY_INLINE auto fixed(VF x) const {
     const DF df;
-    const auto held = hn::Max(x, hn::Set(df, floor_));
-    const auto u = hn::Mul(hn::Sub(held, hn::Set(df, lo_)), hn::Set(df, scale_));
-    if constexpr (kEightBits) {
-      return hn::BitCast(DU(), hn::NearestInt(hn::Min(u, hn::Set(df, 255.0F * 65536.0F))));
-    } else {
-      // Adding 2^23 rounds to an integer and leaves it in the sum's low bits, if it is below 2^23:
-      // with 7 bits or fewer.
-      return hn::BitCast(DU(), hn::Add(u, hn::Set(df, 0x1p23F)));
-    }
+    return affine_fixed<kEightBits>(df, x, hn::Set(df, lo_), hn::Set(df, scale_),
+                                    hn::Set(df, floor_));
   }
 
   template <class V8>

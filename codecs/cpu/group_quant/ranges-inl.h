@@ -207,6 +207,8 @@ class GroupRanges {
   }
 
   const AffineRange* ranges() const { return range_; }
+  const float* los() const { return lo_; }
+  const float* scales() const { return scale_; }
   float lo(std::int64_t i) const { return lo_[i]; }
   float scale(std::int64_t i) const { return scale_[i]; }
   bool any_poisoned() const { return any_poisoned_; }

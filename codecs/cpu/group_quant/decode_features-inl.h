@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_GROUP_QUANT_DECODE_FEATURES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_GROUP_QUANT_DECODE_FEATURES_INL_H_
+#undef CINCH_CODECS_CPU_GROUP_QUANT_DECODE_FEATURES_INL_H_
+#else
+#define CINCH_CODECS_CPU_GROUP_QUANT_DECODE_FEATURES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "codecs/cpu/group_quant/features.h"
+#include "codecs/cpu/group_quant/job.h"
+#include "codecs/cpu/group_quant/ranges-inl.h"
+#include "codecs/cpu/inline_lambda.h"
+#include "codecs/cpu/vectors/code_values-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/philox_apart-inl.h"
+#include "codecs/cpu/workspace.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Decodes up to kDecodedRows rows of a strip's features.
+class StripDecoder {
+  using DF = ExtremeTag;
+  using DU = hn::RebindToUnsigned<DF>;
+  using VF = hn::Vec<DF>;
+  using VU = hn::Vec<DU>;
+
+ public:
+  /// @param in all encoded data, `end` bytes
+  StripDecoder(const std::byte* in, std::int64_t end, bool dithered, const PhiloxApart& draws)
+      : in_(in), end_(end), draws_(draws), dithered_(dithered) {}
+
+  /// Takes the codes of `rows` rows of `count` features and their ranges.
+  /// @param codes offset of the first feature's codes of these rows
+  /// @param apart from a feature's codes to the next one's, in bytes
+  void load(std::int64_t ranges, std::int64_t codes, std::int64_t apart, int bits,
+            std::int64_t rows, std::int64_t count) {
+    bits_ = bits;
+    count_ = count;
+    std::memcpy(range_, in_ + ranges, count * sizeof(AffineRange));
+    blocks_ = rows / philox::kDrawsPerBlock;
+    // Eight rows' codes are read with what follows them.
+    const bool is_inside = codes + (count - 1) * apart + blocks_ * bits + 8 <= end_;
+    for (std::int64_t f = 0; f < count; ++f) {
+      const std::byte* from = in_ + codes + f * apart;
+      for (std::int64_t at = f; at < blocks_ * cpu::kStripFeatures; at += cpu::kStripFeatures) {
+        if (bits <= 4 && is_inside) {
+          std::memcpy(low_ + at, from, sizeof low_[at]);
+        } else {
+          std::uint64_t eight = 0;
+          std::memcpy(&eight, from, bits);
+          low_[at] = static_cast<std::uint32_t>(eight);
+          high_[at] = static_cast<std::uint32_t>(eight >> 4 * bits);
+        }
+        from += bits;
+      }
+    }
+  }
+
+  /// Writes the values of all features of a strip, `pitch` from row to row.
+  /// @param block the block of draws of the first feature's first of these rows, `apart` blocks
+  ///   before that of the next feature
+  /// @param past_caches with non-temporal stores: for Float32 at whole cache lines
+  template <class S>
+  void write(S kind, std::uint64_t block, std::int64_t apart, bool past_caches, typename S::Raw* x,
+             std::int64_t pitch) const {
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(DF()));
+    for (std::int64_t v = 0; v < cpu::kStripFeatures; v += lanes) {
+      const auto first = block + static_cast<std::uint64_t>(v * apart);
+      if (dithered_) {
+        write_vector<S, true>(v, first, past_caches, x + v, pitch);
+      } else {
+        write_vector<S, false>(v, first, past_caches, x + v, pitch);
+      }
+    }
+    for (std::int64_t f = 0; f < count_; ++f) {
+      if (!(range_[f] == poisoned_range())) continue;
+      for (std::int64_t r = 0; r < blocks_ * philox::kDrawsPerBlock; ++r) {
+        x[r * pitch + f] = nan_of(kind);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kMost =
+      cpu::kDecodedRows / philox::kDrawsPerBlock * cpu::kStripFeatures;
+
+  template <class S, bool kDithered>
+  HWY_NOINLINE void write_vector(std::int64_t v, std::uint64_t block, bool past_caches,
+                                 typename S::Raw* HWY_RESTRICT x, std::int64_t pitch) const {
+    const DF df;
+    const DU du;
+    const hn::RebindToSigned<DF> di;
+    const auto range = hn::Load(du, reinterpret_cast<const std::uint32_t*>(range_) + v);
+    const VF lo = hn::BitCast(df, hn::ShiftLeft<16>(range));
+    VF step = hn::BitCast(df, hn::And(range, hn::Set(du, 0xFFFF0000U)));
+    if constexpr (kDithered) step = hn::Mul(step, hn::Set(df, 0x1p-16F));
+    const auto mask = hn::Set(du, (1U << bits_) - 1);
+    const auto by = hn::Set(du, static_cast<std::uint32_t>(bits_));
+    const auto by_two = hn::Add(by, by), by_four = hn::Add(by_two, by_two);
+    for (std::int64_t b = 0; b < blocks_; ++b) {
+      VU words[4] = {mask, mask, mask, mask};
+      if constexpr (kDithered) draws_.blocks(block++, words);
+      const std::int64_t at = b * cpu::kStripFeatures + v;
+      const VU low = hn::Load(du, low_ + at);
+      const VU high = bits_ <= 4 ? hn::Shr(low, by_four) : hn::Load(du, high_ + at);
+      const auto put = [&](int i, VU code, VU draw) CINCH_INLINE_LAMBDA {
+        VU u = hn::And(code, mask);
+        if constexpr (kDithered) {
+          u = hn::Sub(hn::Add(hn::ShiftLeft<16>(u), hn::Set(du, 0x8000)), draw);
+        }
+        const VF value = hn::Add(lo, hn::Mul(step, hn::ConvertTo(df, hn::BitCast(di, u))));
+        if (std::is_same_v<S, Float32> && past_caches) {
+          stream(value, x + i * pitch);
+        } else {
+          S::store(df, value, x + i * pitch);
+        }
+      };
+      const auto put_two = [&](int word, VU codes) CINCH_INLINE_LAMBDA {
+        put(2 * word, codes, hn::And(words[word], hn::Set(du, 0xFFFF)));
+        put(2 * word + 1, hn::Shr(codes, by), hn::ShiftRight<16>(words[word]));
+      };
+      put_two(0, low);
+      put_two(1, hn::Shr(low, by_two));
+      put_two(2, high);
+      put_two(3, hn::Shr(high, by_two));
+      x += philox::kDrawsPerBlock * pitch;
+    }
+  }
+
+  static HWY_INLINE void stream(VF value, float* to) { hn::Stream(value, DF(), to); }
+  static HWY_INLINE void stream(VF, std::uint16_t*) {}
+
+  const std::byte* in_;
+  std::int64_t end_;
+  const PhiloxApart& draws_;
+  bool dithered_;
+  int bits_ = 0;
+  std::int64_t count_ = 0;
+  std::int64_t blocks_ = 0;
+  HWY_ALIGN AffineRange range_[cpu::kStripFeatures] = {};
+  /// Codes of eight rows of the strip's features, or of the first and the last four of them.
+  HWY_ALIGN std::uint32_t low_[kMost] = {};
+  HWY_ALIGN std::uint32_t high_[kMost] = {};
+};
+
+template <class S>
+void decode_features_of(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
+                        std::int64_t piece) {
+  using Kind = std::conditional_t<std::is_same_v<S, Float64>, Float32, S>;
+  const cpu::FeatureRows of(job.what.layout);
+  const PhiloxLanes philox(job.key);
+  const std::int64_t blocks = of.rows / philox::kDrawsPerBlock;
+  const PhiloxApart draws(philox, static_cast<std::uint64_t>(blocks));
+  StripDecoder strip(in, job.sections.end, job.subtractive, draws);
+  const bool past_caches = job.past_caches && of.features % cpu::kStripFeatures == 0 &&
+                           reinterpret_cast<std::uintptr_t>(target) % 64 == 0;
+
+  const std::int64_t sample = piece / of.pieces();
+  const std::int64_t row = piece % of.pieces() * cpu::kDecodedRows;
+  const std::int64_t rows = std::min(cpu::kDecodedRows, of.rows - row);
+  const std::int64_t first_block = row / philox::kDrawsPerBlock;
+  const int bits = job.codes.bits(sample);
+  const std::int64_t codes = job.codes.begin(sample) + first_block * bits;
+  auto* const x = static_cast<typename S::Raw*>(target) + (sample * of.rows + row) * of.features;
+  for (std::int64_t f = 0; f < of.features; f += cpu::kStripFeatures) {
+    const std::int64_t count = std::min(cpu::kStripFeatures, of.features - f);
+    const std::int64_t feature = sample * of.features + f;
+    strip.load(job.sections.ranges + feature * 4, codes + f * blocks * bits, blocks * bits, bits,
+               rows, count);
+    const auto block = static_cast<std::uint64_t>(feature * blocks + first_block);
+    if constexpr (std::is_same_v<S, Kind>) {
+      if (count == cpu::kStripFeatures) {
+        strip.write(S(), block, blocks, past_caches, x + f, of.features);
+        continue;
+      }
+    }
+    HWY_ALIGN typename Kind::Raw tile[cpu::kDecodedRows * cpu::kStripFeatures];
+    strip.write(Kind(), block, blocks, false, tile, cpu::kStripFeatures);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto* const from = tile + r * cpu::kStripFeatures;
+      auto* const to = x + r * of.features + f;
+      if constexpr (std::is_same_v<S, Kind>) {
+        std::copy_n(from, count, to);
+      } else {
+        widen_floats(from, count, to);
+      }
+    }
+  }
+  if (past_caches) hwy::FlushStream();
+}
+
+/// Decodes a piece of groups of one feature, counted over all samples.
+/// @pre interleaves_groups(layout, group)
+void decode_features(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
+                     std::int64_t piece) {
+  with_any_element(job.what.type,
+                   [&](auto kind) { decode_features_of<decltype(kind)>(job, in, target, piece); });
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
