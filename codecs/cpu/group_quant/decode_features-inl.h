@@ -15,6 +15,7 @@
 #include "codecs/cpu/group_quant/features.h"
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
+#include "codecs/cpu/group_quant/strip_codes-inl.h"
 #include "codecs/cpu/inline_lambda.h"
 #include "codecs/cpu/vectors/code_values-inl.h"
 #include "codecs/cpu/vectors/element_kinds-inl.h"
@@ -48,22 +49,7 @@ class StripDecoder {
     count_ = count;
     std::memcpy(range_, in_ + ranges, count * sizeof(AffineRange));
     blocks_ = rows / philox::kDrawsPerBlock;
-    // Eight rows' codes are read with what follows them.
-    const bool is_inside = codes + (count - 1) * apart + blocks_ * bits + 8 <= end_;
-    for (std::int64_t f = 0; f < count; ++f) {
-      const std::byte* from = in_ + codes + f * apart;
-      for (std::int64_t at = f; at < blocks_ * cpu::kStripFeatures; at += cpu::kStripFeatures) {
-        if (bits <= 4 && is_inside) {
-          std::memcpy(low_ + at, from, sizeof low_[at]);
-        } else {
-          std::uint64_t eight = 0;
-          std::memcpy(&eight, from, bits);
-          low_[at] = static_cast<std::uint32_t>(eight);
-          high_[at] = static_cast<std::uint32_t>(eight >> 4 * bits);
-        }
-        from += bits;
-      }
-    }
+    codes_.load(in_ + codes, apart, blocks_ * bits, count, in_ + end_);
   }
 
   /// Writes the values of all features of a strip, `pitch` from row to row.
@@ -91,9 +77,6 @@ class StripDecoder {
   }
 
  private:
-  static constexpr std::int64_t kMost =
-      cpu::kDecodedRows / philox::kDrawsPerBlock * cpu::kStripFeatures;
-
   template <class S, bool kDithered>
   HWY_NOINLINE void write_vector(std::int64_t v, std::uint64_t block, bool past_caches,
                                  typename S::Raw* HWY_RESTRICT x, std::int64_t pitch) const {
@@ -110,9 +93,10 @@ class StripDecoder {
     for (std::int64_t b = 0; b < blocks_; ++b) {
       VU words[4] = {mask, mask, mask, mask};
       if constexpr (kDithered) draws_.blocks(block++, words);
-      const std::int64_t at = b * cpu::kStripFeatures + v;
-      const VU low = hn::Load(du, low_ + at);
-      const VU high = bits_ <= 4 ? hn::Shr(low, by_four) : hn::Load(du, high_ + at);
+      const std::int64_t at = b * philox::kDrawsPerBlock * bits_;
+      const VU low = codes_.read(v, at, (bits_ <= 4 ? 8 : 4) * bits_);
+      const VU high =
+          bits_ <= 4 ? hn::Shr(low, by_four) : codes_.read(v, at + 4 * bits_, 4 * bits_);
       const auto put = [&](int i, VU code, VU draw) CINCH_INLINE_LAMBDA {
         VU u = hn::And(code, mask);
         if constexpr (kDithered) {
@@ -148,9 +132,7 @@ class StripDecoder {
   std::int64_t count_ = 0;
   std::int64_t blocks_ = 0;
   HWY_ALIGN AffineRange range_[cpu::kStripFeatures] = {};
-  /// Codes of eight rows of the strip's features, or of the first and the last four of them.
-  HWY_ALIGN std::uint32_t low_[kMost] = {};
-  HWY_ALIGN std::uint32_t high_[kMost] = {};
+  StripCodes codes_;
 };
 
 template <class S>

@@ -19,6 +19,7 @@
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/group_quant/quantize-inl.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
+#include "codecs/cpu/group_quant/strip_codes-inl.h"
 #include "codecs/cpu/inline_lambda.h"
 #include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/cpu/vectors/philox_apart-inl.h"
@@ -98,33 +99,33 @@ class StripEncoder {
   using VU = hn::Vec<DU>;
 
  public:
-  StripEncoder(const PhiloxApart& draws, const GroupRanges& ranges, int bits, float floor)
-      : draws_(draws), ranges_(ranges), bits_(bits), floor_(floor) {}
+  /// @param codes scratch
+  StripEncoder(const PhiloxApart& draws, const GroupRanges& ranges, int bits, float floor,
+               StripCodes& codes)
+      : draws_(draws), ranges_(ranges), bits_(bits), floor_(floor), codes_(codes) {}
 
   /// @param block the block of draws of the first feature's first rows
   /// @param count features whose codes are wanted
   HWY_NOINLINE void encode(const FeatureSource<S>& of, std::uint64_t block, std::int64_t count,
-                           std::byte* out) {
+                           std::byte* out) const {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(DF()));
     const std::int64_t blocks = of.rows / philox::kDrawsPerBlock;
-    for (std::int64_t b = 0; b < blocks; b += kBlocks) {
-      const std::int64_t some = std::min(kBlocks, blocks - b);
-      const FeatureSource<S> part = {of.x + b * philox::kDrawsPerBlock * of.pitch, of.pitch,
-                                     some * philox::kDrawsPerBlock};
+    for (std::int64_t r = 0; r < of.rows; r += StripCodes::kRows) {
+      const FeatureSource<S> part = {of.x + r * of.pitch, of.pitch,
+                                     std::min(StripCodes::kRows, of.rows - r)};
+      const std::int64_t before = r / philox::kDrawsPerBlock;
       for (std::int64_t v = 0; v < cpu::kStripFeatures; v += lanes) {
-        encode_vector(part, v, block + static_cast<std::uint64_t>(v * blocks + b));
+        encode_vector(part, v, block + static_cast<std::uint64_t>(v * blocks + before));
       }
-      for (std::int64_t f = 0; f < count; ++f) {
-        store_codes(f, some, out + (f * blocks + b) * bits_);
-      }
+      codes_.store(out + before * bits_, blocks * bits_, part.rows / philox::kDrawsPerBlock * bits_,
+                   count);
     }
   }
 
  private:
-  static constexpr std::int64_t kBlocks = 32;
-
   /// The codes of the features from `v` on.
-  HWY_INLINE void encode_vector(const FeatureSource<S>& of, std::int64_t v, std::uint64_t block) {
+  HWY_INLINE void encode_vector(const FeatureSource<S>& of, std::int64_t v,
+                                std::uint64_t block) const {
     const DF df;
     const DU du;
     const auto lo = hn::Load(df, ranges_.los() + v);
@@ -136,6 +137,7 @@ class StripEncoder {
     const auto by = hn::Set(du, static_cast<std::uint32_t>(bits_));
     const auto by_two = hn::Add(by, by), by_four = hn::Add(by_two, by_two);
     const auto* row = of.x + v;
+    StripCodes::Writer to(codes_, v);
     for (std::int64_t r = 0; r < of.rows; r += philox::kDrawsPerBlock) {
       VU words[4];
       draws_.blocks(block++, words);
@@ -150,16 +152,15 @@ class StripEncoder {
       };
       const VU low = hn::Or(two(0), hn::Shl(two(1), by_two));
       const VU high = hn::Or(two(2), hn::Shl(two(3), by_two));
-      const std::int64_t at = r / philox::kDrawsPerBlock * cpu::kStripFeatures + v;
       if (bits_ <= 4) {
-        const VU all = hn::Or(low, hn::Shl(high, by_four));
-        hn::Store(hn::IfThenZeroElse(poisoned, all), du, low_ + at);
+        to.append(hn::IfThenZeroElse(poisoned, hn::Or(low, hn::Shl(high, by_four))), 8 * bits_);
       } else {
-        hn::Store(hn::IfThenZeroElse(poisoned, low), du, low_ + at);
-        hn::Store(hn::IfThenZeroElse(poisoned, high), du, high_ + at);
+        to.append(hn::IfThenZeroElse(poisoned, low), 4 * bits_);
+        to.append(hn::IfThenZeroElse(poisoned, high), 4 * bits_);
       }
       row += philox::kDrawsPerBlock * of.pitch;
     }
+    to.end();
   }
 
   /// Codes without what lies above bit 7, at most `top`.
@@ -168,24 +169,11 @@ class StripEncoder {
     return kEightBits ? codes : hn::Min(codes, top);
   }
 
-  /// Writes the codes of feature `f`, of `blocks` times eight rows.
-  HWY_INLINE void store_codes(std::int64_t f, std::int64_t blocks, std::byte* out) const {
-    std::byte bytes[kBlocks * 8 + 8];
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      std::uint64_t codes = low_[b * cpu::kStripFeatures + f];
-      if (bits_ > 4) codes |= std::uint64_t{high_[b * cpu::kStripFeatures + f]} << 4 * bits_;
-      std::memcpy(bytes + b * bits_, &codes, sizeof codes);
-    }
-    std::memcpy(out, bytes, blocks * bits_);
-  }
-
   const PhiloxApart& draws_;
   const GroupRanges& ranges_;
   int bits_;
   float floor_;
-  /// Codes of eight rows of the strip's features, or of the first and the last four of them.
-  HWY_ALIGN std::uint32_t low_[kBlocks * cpu::kStripFeatures];
-  HWY_ALIGN std::uint32_t high_[kBlocks * cpu::kStripFeatures];
+  StripCodes& codes_;
 };
 
 /// The features as they are encoded: where they lie, or copied to whole strips of a type that can
@@ -230,6 +218,7 @@ bool encode_features_of(const cpu::GroupQuantJob& job, const void* source, std::
   const PhiloxLanes philox(job.key);
   const std::int64_t blocks = of.rows / philox::kDrawsPerBlock;
   const PhiloxApart draws(philox, static_cast<std::uint64_t>(blocks));
+  StripCodes scratch;
   for (std::int64_t g = first; g < last;) {
     const std::int64_t sample = g / of.features, begin = g % of.features;
     const std::int64_t count = std::min({cpu::kRangedFeatures, last - g, of.features - begin});
@@ -252,9 +241,9 @@ bool encode_features_of(const cpu::GroupQuantJob& job, const void* source, std::
                        some, codes + f * blocks * bits);
       };
       if (bits == 8) {
-        encode(StripEncoder<Kind, true>(draws, ranges, bits, job.floor));
+        encode(StripEncoder<Kind, true>(draws, ranges, bits, job.floor, scratch));
       } else {
-        encode(StripEncoder<Kind, false>(draws, ranges, bits, job.floor));
+        encode(StripEncoder<Kind, false>(draws, ranges, bits, job.floor, scratch));
       }
     }
     g += count;
