@@ -31,14 +31,25 @@ Entry& Intake::find_or_add(const at::Tensor& tensor) {
   return *entry.release();
 }
 
+void Intake::take_from_program(const Entry* but, Entries& ready) {
+  WaitingEntries& waiting = lists_.waiting;
+  for (std::size_t left = waiting.owned().size(); left > 0; --left) {
+    Entry& entry = waiting.next_owned();
+    const bool leaves = entry.raw.use_count() > 1 && &entry != but &&
+                        derivation_.takes_from_program(entry) && plan(entry, ready);
+    if (!leaves) waiting.skip_owned();
+  }
+}
+
 void Intake::collect(std::size_t at_most, const Entry* but, Entries& ready) {
   WaitingEntries& waiting = lists_.waiting;
   for (std::size_t looked = std::min(at_most, waiting.owned().size());
        looked > 0 && !waiting.owned().empty(); --looked) {
     Entry& entry = waiting.next_owned();
     // If there is no memory to plan it, the entry stays owned and is looked at again.
-    const bool leaves = entry.raw.use_count() == 1 && &entry != but &&
-                        !derivation_.awaits_others(entry) && plan(entry, ready);
+    const bool may_leave = entry.raw.use_count() == 1 || derivation_.takes_from_program(entry);
+    const bool leaves =
+        may_leave && &entry != but && !derivation_.awaits_others(entry) && plan(entry, ready);
     if (!leaves) waiting.skip_owned();
   }
   const std::size_t limit = policy_.window_limit();
@@ -79,6 +90,8 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   const bool waits = planned && entry.plan().encodes() && !is_dry_run_;
   if (!waits) lists_.waiting.give_up_place();
   if (!planned) return false;
+  entry.shared = entry.raw.use_count() > 1;
+  entry.unsaved |= entry.shared;
   lists_.waiting.remove_owned(entry);
   entry.cover.reset();
   if (entry.unsaved) lists_.held.unsaved += entry.raw_bytes;

@@ -25,8 +25,10 @@ void Settler::settle_all(const Entries& ready) noexcept {
     most_waiting = std::max(policy_.window_limit(), least_waiting);
   }
   for (Entry* entry : ready) {
-    const bool on_side_thread =
-        side_.is_on() && entry->plan().encodes() && holdings_.of(*entry).is_for_side_thread();
+    // What the program owns it may change as soon as it runs on.
+    const bool on_side_thread = side_.is_on() && entry->plan().encodes() &&
+                                holdings_.of(*entry).is_for_side_thread() &&
+                                (!entry->shared || entry->is_solely_ours());
     if (on_side_thread && side_.settle(*entry, most_waiting)) continue;
     settle(*entry, torch_parallel_for, EntryKeeper::When::room);
   }
@@ -123,8 +125,12 @@ std::string_view Settler::carry_out(Entry& entry, c10::Storage& freed,
     dry_run_->measure(entry, parallel_for);
     return "a dry run keeps everything";
   }
-  if (!entry.is_solely_ours() || entry.captured) {
+  if (!(entry.shared || entry.is_solely_ours()) || entry.captured) {
     return "read by backward when it was to be encoded";
+  }
+  if (entry.shared) {
+    if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+    entry.decoded->programs = weak(entry.raw);
   }
   return holdings_.of(entry).encode(entry, freed, parallel_for);
 }

@@ -277,6 +277,7 @@ void Stash::end_growth(const Entry& reading) {
   Intake::Entries ready;
   {
     const std::lock_guard lock(lists_.mutex);
+    intake_.take_from_program(&reading, ready);  // first: recipes wait for it
     intake_.collect(poll_per_backward, &reading, ready);
   }
   settler_.settle_all(ready);

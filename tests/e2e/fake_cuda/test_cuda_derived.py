@@ -278,7 +278,11 @@ def test_values_are_read_on_other_streams_than_their_sources(stream, schedule, t
     assert derived(run.report)["native_layer_norm"]["count"] >= 8
 
 
-@pytest.mark.parametrize("kind", [pytest.param([], id="flash", marks=pytest.mark.quick), pytest.param(["efficient"], id="efficient")])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param([], id="flash", marks=pytest.mark.quick), pytest.param(["efficient"], id="efficient"),
+     pytest.param(["keeps"], id="the program keeps keys")],
+)  # fmt: skip
 @pytest.mark.parametrize(("schedule", "stream", "fake"), SCHEDULES)
 def test_attention_is_that_of_the_operands_that_backward_gets(kind, schedule, stream, fake, tmp_path):
     """Output and log-sum-exp, as in test_attention.py; whatever the order of the work."""

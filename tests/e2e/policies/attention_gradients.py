@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program: prints how far the gradients of layers with fused attention are off, the largest squared error of a layer
-relative to its gradient. Scores are as large as those of trained language models.
+relative to its gradient. Scores are as large as those of trained language models. With "changes" it changes what it
+keeps, and prints nothing if backward raises PyTorch's error.
 
-    attention_gradients.py cpu|cuda TYPE [keeps] [efficient] [twice] [unlike]
+    attention_gradients.py cpu|cuda TYPE [keeps [changes]] [efficient] [twice] [unlike]
 """
 
 import sys
@@ -62,6 +63,13 @@ for step in range(STEPS):
         # Saved once more by the product, as a linear layer behind it would.
         loss = loss + (attend(q, k, v) * factor).sum()
         del q, k, v
+    if "changes" in how and step == STEPS - 1:
+        with torch.no_grad():
+            kept[0].add_(1)
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            sys.exit(f"{error}" if "inplace" not in f"{error}" else 0)
     for again in range(1 + ("twice" in how)):
         for layer in layers:
             layer.weight.grad = None

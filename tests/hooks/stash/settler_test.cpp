@@ -232,6 +232,15 @@ TEST_F(SettlerTest, LeavesWhatBackwardReadsMeanwhile) {
   EXPECT_EQ(entry.state, Entry::State::kept);
 }
 
+TEST_F(SettlerTest, EncodesWhatWasTakenFromTheProgram) {
+  Entry& entry = parts_.settling();
+  entry.shared = true;
+  const c10::Storage programs = entry.raw;
+  parts_.settle_here(entry);
+  EXPECT_EQ(entry.state, Entry::State::encoded);
+  EXPECT_EQ(programs.use_count(), 1) << "the program's own";
+}
+
 TEST_F(SettlerTest, LeavesWhatNobodyWantsAnyMore) {
   Entry& entry = parts_.settling();
   entry.remove(parts_.use);

@@ -128,7 +128,7 @@ at::Tensor HeldTensor::changed_original() const {
                     tensor.sizes() == use_.geometry.sizes() &&
                     tensor.strides().equals(use_.geometry.strides()) &&
                     tensor.storage_offset() == use_.geometry.offset() &&
-                    tensor.is_conj() == use_.is_conjugate && holds_raw(*entry_, tensor.storage());
+                    tensor.is_conj() == use_.is_conjugate && was_saved_as(*entry_, tensor.storage());
   return same ? at::Tensor() : tensor.tensor_data();
 }
 

@@ -28,6 +28,10 @@ constexpr std::uint32_t most_awaited = 64;
 // matrix product between them saves one tensor.
 constexpr std::uint32_t most_wanted = 8;
 
+// Nothing is taken from the program before so many entries came after it: a function's variables
+// live until it returns.
+constexpr std::uint32_t least_shared = 8;
+
 /// Makes the source's use a copy of `like`, but of this geometry, and the recipe's.
 void prepare(const Recipe& recipe, Recipe::Source& source, const Use& like,
              const Geometry& geometry) {
@@ -85,7 +89,8 @@ bool program_owns_source(const Recipe& recipe) {
 /// is held
 bool backward_has_source(const Recipe& recipe) {
   return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
-    return source.entry->place == Entry::Place::window && source.entry->raw.use_count() > 1;
+    const Entry& entry = *source.entry;
+    return entry.place == Entry::Place::window && !entry.shared && entry.raw.use_count() > 1;
   });
 }
 
@@ -323,6 +328,14 @@ bool Derivation::awaits_others(const Entry& entry) const {
   const Recipe& recipe = *entry.recipe;
   const bool awaits_output = recipe.is_log_sum_exp() && fate_of_other(recipe) == Fate::open;
   return awaits_output || program_owns_source(recipe);
+}
+
+bool Derivation::takes_from_program(const Entry& entry) const {
+  const RecipesUse* const use = use_by_pair(entry.first_use);
+  if (use == nullptr || use->recipe->pair->is_stored()) return false;
+  const bool is_due = !lists_.growing.load(std::memory_order_relaxed) ||
+                      lists_.next_id - entry.id >= least_shared;
+  return is_due && !policy::keeps_all_exact(policy_.settings());
 }
 
 void Derivation::look_at_sources(Entry& entry) {

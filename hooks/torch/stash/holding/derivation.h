@@ -109,6 +109,12 @@ class Derivation {
   /// its output. @pre the stash's lock is held
   bool awaits_others(const Entry& entry) const;
 
+  /// Whether an owned entry is to be encoded though the program owns it too: attention's keys, say,
+  /// that it has in a cache until the forward ends, because attention's output is computed from
+  /// them. Only under policies that approximate: the program may write to memory in ways that
+  /// PyTorch's version counters don't see. @pre the stash's lock is held
+  bool takes_from_program(const Entry& entry) const;
+
   /// Sets `is_ready` and `approximates` of the recipe of an entry that is about to be settled. No
   /// lock is held.
   void look_at_sources(Entry& entry);

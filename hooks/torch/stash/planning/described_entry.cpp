@@ -64,35 +64,12 @@ bool is_float_workspace(const Use& use) {
          use.geometry.offset() == 0;
 }
 
-// Whether the program owns an operand of the recipe: it is not derived then, or not yet.
-// pre: the stash's lock is held
-bool awaits_program(const Recipe& recipe) {
-  return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
-    const Entry& of = *source.entry;
-    return of.place == Entry::Place::owned && of.raw.use_count() > 1;
-  });
-}
-
-// The first one of `use` and those behind it that a recipe of attention made whose parts both have
-// recipes; null: there is none. So entries without any are looked through once.
-const RecipesUse* use_by_pair(const Use* use) {
-  for (; use != nullptr; use = use->next) {
-    const auto* by_recipe = use->is_recipes ? static_cast<const RecipesUse*>(use) : nullptr;
-    if (by_recipe != nullptr && by_recipe->recipe->pair != nullptr) return by_recipe;
-  }
-  return nullptr;
-}
-
 // Whether `use` is an operand of fused attention of which both parts are going to be derived.
 // @param by_pair The entry's use_by_pair() pre: the stash's lock is held
 bool is_recomputed(const RecipesUse* by_pair, const Use& use) {
   for (const RecipesUse* each = by_pair; each != nullptr; each = use_by_pair(each->next)) {
     if (each->site != use.site || each->sequence != use.sequence) continue;
-    const Recipe& recipe = *each->recipe;
-    const auto is_stored = [](const AttentionPair::Half& half) {
-      return half.fate == AttentionPair::Fate::stored;
-    };
-    return std::ranges::none_of(recipe.pair->halves, is_stored) && !awaits_program(recipe);
+    return !each->recipe->pair->is_stored();
   }
   return false;
 }

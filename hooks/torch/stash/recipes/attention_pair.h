@@ -32,6 +32,11 @@ struct AttentionPair {
 
   std::array<Half, 2> halves;
 
+  /// Whether a part is stored. The other one is then, too.
+  bool is_stored() const noexcept {
+    return halves[0].fate == Fate::stored || halves[1].fate == Fate::stored;
+  }
+
   Half& operator[](AttentionPart part) noexcept { return halves[static_cast<std::size_t>(part)]; }
 };
 

@@ -351,7 +351,7 @@ Recipe::Key Recipe::key() const {
 
 std::string Recipe::label() const {
   const Source& first = all_sources.front();
-  if (first.entry != nullptr && first.entry->unsaved) return "derived from what an index picks of";
+  if (first.entry != nullptr && first.entry->unsaved && !first.entry->shared) return "derived from what an index picks of";
   const SiteNames* names = first.use.site->names();
   return names == nullptr ? "derived" : "derived from " + names->op + ' ' + names->operand;
 }
@@ -427,6 +427,14 @@ void Recipe::compute(const Arithmetic& arithmetic, std::span<const void* const> 
                      at::Tensor* other) const {
   const Threads as_then(threads);
   Run(*this, arithmetic, values, mask, errors, other).compute(value, value.steps.size(), out);
+}
+
+const RecipesUse* use_by_pair(const Use* use) {
+  for (; use != nullptr; use = use->next) {
+    const auto* by_recipe = use->is_recipes ? static_cast<const RecipesUse*>(use) : nullptr;
+    if (by_recipe != nullptr && by_recipe->recipe->pair != nullptr) return by_recipe;
+  }
+  return nullptr;
 }
 
 }  // namespace cinch::hooks

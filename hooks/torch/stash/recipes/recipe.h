@@ -277,4 +277,8 @@ inline c10::ScalarType Recipe::Value::type() const {
   return steps.empty() ? start_type : steps.back().type;
 }
 
+/// The first one of `use` and those behind it that a recipe of attention made whose parts both have
+/// recipes; null: there is none. @pre the stash's lock is held
+const RecipesUse* use_by_pair(const Use* use);
+
 }  // namespace cinch::hooks
