@@ -59,14 +59,10 @@ class StripDecoder {
   template <class S>
   void write(S kind, std::uint64_t block, std::int64_t apart, bool past_caches, typename S::Raw* x,
              std::int64_t pitch) const {
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(DF()));
-    for (std::int64_t v = 0; v < cpu::kStripFeatures; v += lanes) {
-      const auto first = block + static_cast<std::uint64_t>(v * apart);
-      if (dithered_) {
-        write_vector<S, true>(v, first, past_caches, x + v, pitch);
-      } else {
-        write_vector<S, false>(v, first, past_caches, x + v, pitch);
-      }
+    if (dithered_) {
+      write_blocks<S, true>(block, apart, past_caches, x, pitch);
+    } else {
+      write_blocks<S, false>(block, apart, past_caches, x, pitch);
     }
     for (std::int64_t f = 0; f < count_; ++f) {
       if (!(range_[f] == poisoned_range())) continue;
@@ -77,9 +73,25 @@ class StripDecoder {
   }
 
  private:
+  /// Whole cache lines of a few rows after one another, even if they take several vectors.
   template <class S, bool kDithered>
-  HWY_NOINLINE void write_vector(std::int64_t v, std::uint64_t block, bool past_caches,
+  HWY_NOINLINE void write_blocks(std::uint64_t block, std::int64_t apart, bool past_caches,
                                  typename S::Raw* HWY_RESTRICT x, std::int64_t pitch) const {
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(DF()));
+    for (std::int64_t b = 0; b < blocks_; ++b) {
+      for (std::int64_t v = 0; v < cpu::kStripFeatures; v += lanes) {
+        write_eight_rows<S, kDithered>(b, v, block + static_cast<std::uint64_t>(v * apart + b),
+                                       past_caches, x + v, pitch);
+      }
+      x += philox::kDrawsPerBlock * pitch;
+    }
+  }
+
+  /// Rows 8 b to 8 b + 7 of the features from `v` on.
+  template <class S, bool kDithered>
+  HWY_INLINE void write_eight_rows(std::int64_t b, std::int64_t v, std::uint64_t block,
+                                   bool past_caches, typename S::Raw* HWY_RESTRICT x,
+                                   std::int64_t pitch) const {
     const DF df;
     const DU du;
     const hn::RebindToSigned<DF> di;
@@ -90,35 +102,31 @@ class StripDecoder {
     const auto mask = hn::Set(du, (1U << bits_) - 1);
     const auto by = hn::Set(du, static_cast<std::uint32_t>(bits_));
     const auto by_two = hn::Add(by, by), by_four = hn::Add(by_two, by_two);
-    for (std::int64_t b = 0; b < blocks_; ++b) {
-      VU words[4] = {mask, mask, mask, mask};
-      if constexpr (kDithered) draws_.blocks(block++, words);
-      const std::int64_t at = b * philox::kDrawsPerBlock * bits_;
-      const VU low = codes_.read(v, at, (bits_ <= 4 ? 8 : 4) * bits_);
-      const VU high =
-          bits_ <= 4 ? hn::Shr(low, by_four) : codes_.read(v, at + 4 * bits_, 4 * bits_);
-      const auto put = [&](int i, VU code, VU draw) CINCH_INLINE_LAMBDA {
-        VU u = hn::And(code, mask);
-        if constexpr (kDithered) {
-          u = hn::Sub(hn::Add(hn::ShiftLeft<16>(u), hn::Set(du, 0x8000)), draw);
-        }
-        const VF value = hn::Add(lo, hn::Mul(step, hn::ConvertTo(df, hn::BitCast(di, u))));
-        if (std::is_same_v<S, Float32> && past_caches) {
-          stream(value, x + i * pitch);
-        } else {
-          S::store(df, value, x + i * pitch);
-        }
-      };
-      const auto put_two = [&](int word, VU codes) CINCH_INLINE_LAMBDA {
-        put(2 * word, codes, hn::And(words[word], hn::Set(du, 0xFFFF)));
-        put(2 * word + 1, hn::Shr(codes, by), hn::ShiftRight<16>(words[word]));
-      };
-      put_two(0, low);
-      put_two(1, hn::Shr(low, by_two));
-      put_two(2, high);
-      put_two(3, hn::Shr(high, by_two));
-      x += philox::kDrawsPerBlock * pitch;
-    }
+    VU words[4] = {mask, mask, mask, mask};
+    if constexpr (kDithered) draws_.blocks(block, words);
+    const auto put = [&](int i, VU code, VU draw) CINCH_INLINE_LAMBDA {
+      VU u = hn::And(code, mask);
+      if constexpr (kDithered) {
+        u = hn::Sub(hn::Add(hn::ShiftLeft<16>(u), hn::Set(du, 0x8000)), draw);
+      }
+      const VF value = hn::Add(lo, hn::Mul(step, hn::ConvertTo(df, hn::BitCast(di, u))));
+      if (std::is_same_v<S, Float32> && past_caches) {
+        stream(value, x + i * pitch);
+      } else {
+        S::store(df, value, x + i * pitch);
+      }
+    };
+    const auto put_two = [&](int word, VU codes) CINCH_INLINE_LAMBDA {
+      put(2 * word, codes, hn::And(words[word], hn::Set(du, 0xFFFF)));
+      put(2 * word + 1, hn::Shr(codes, by), hn::ShiftRight<16>(words[word]));
+    };
+    const std::int64_t at = b * philox::kDrawsPerBlock * bits_;
+    const VU low = codes_.read(v, at, (bits_ <= 4 ? 8 : 4) * bits_);
+    const VU high = bits_ <= 4 ? hn::Shr(low, by_four) : codes_.read(v, at + 4 * bits_, 4 * bits_);
+    put_two(0, low);
+    put_two(1, hn::Shr(low, by_two));
+    put_two(2, high);
+    put_two(3, hn::Shr(high, by_two));
   }
 
   static HWY_INLINE void stream(VF value, float* to) { hn::Stream(value, DF(), to); }
@@ -144,8 +152,11 @@ void decode_features_of(const cpu::GroupQuantJob& job, const std::byte* in, void
   const std::int64_t blocks = of.rows / philox::kDrawsPerBlock;
   const PhiloxApart draws(philox, static_cast<std::uint64_t>(blocks));
   StripDecoder strip(in, job.sections.end, job.subtractive, draws);
-  const bool past_caches = job.past_caches && of.features % cpu::kStripFeatures == 0 &&
+  // A line that several stores fill would be written several times.
+  const bool whole_lines = sizeof(float) * hn::Lanes(ExtremeTag()) == 64 &&
+                           of.features % cpu::kStripFeatures == 0 &&
                            reinterpret_cast<std::uintptr_t>(target) % 64 == 0;
+  const bool past_caches = job.past_caches && whole_lines;
 
   const std::int64_t sample = piece / of.pieces();
   const std::int64_t row = piece % of.pieces() * cpu::kDecodedRows;
