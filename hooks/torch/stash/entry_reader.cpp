@@ -58,12 +58,9 @@ codecs::Reads reads_of(const Entry& entry, const Use& use, Reader reader) {
 
 }  // namespace
 
-bool was_saved_as(const Entry& entry, const c10::Storage& storage) {
+bool holds_raw(const Entry& entry, const c10::Storage& storage) {
   const EntryLock lock(entry);
-  if (entry.raw) return entry.raw.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl();
-  return entry.shared && entry.decoded != nullptr &&
-         entry.decoded->programs.lock().get() == storage.unsafeGetStorageImpl() &&
-         entry.identity.is(storage, entry.raw_bytes);
+  return entry.raw && entry.raw.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl();
 }
 
 c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe) {

@@ -21,9 +21,8 @@ namespace cinch::hooks {
 /// grad_fn._saved_…, in an autograd.Function's backward, in its hooks).
 enum class Reader : std::uint8_t { node, program };
 
-/// Whether `entry` was saved as `storage`, and holds that raw or was encoded while the program
-/// owned it. No lock is held.
-bool was_saved_as(const Entry& entry, const c10::Storage& storage);
+/// Whether `entry` still holds `storage` itself, raw. No lock is held.
+bool holds_raw(const Entry& entry, const c10::Storage& storage);
 
 /// Gives backward the storages that it reads: the original while the entry is raw, else a decoded
 /// or computed one. Readers share a decoded storage while one of them holds it. Thread-safe; no

@@ -78,9 +78,11 @@ void Intake::clear_window(int device, std::size_t bytes, Entries& ready) {
 // Plans an owned entry, which then enters the window or starts settling.
 // @return false when there is no memory for that; nothing has then changed
 bool Intake::plan(Entry& entry, Entries& ready) noexcept {
+  const bool is_shared = entry.raw.use_count() > 1;
   const bool prepared = if_memory_allows([&] {
     make_room_for_one(ready);
     lists_.waiting.make_place();
+    if (is_shared) lists_.shared.add(entry);
   });
   if (!prepared) return false;
   const bool planned = if_memory_allows([&] {
@@ -89,9 +91,11 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   });
   const bool waits = planned && entry.plan().encodes() && !is_dry_run_;
   if (!waits) lists_.waiting.give_up_place();
-  if (!planned) return false;
-  entry.shared = entry.raw.use_count() > 1;
-  entry.unsaved |= entry.shared;
+  if (!planned) {
+    if (is_shared) lists_.shared.remove(entry);
+    return false;
+  }
+  entry.shared = is_shared;
   lists_.waiting.remove_owned(entry);
   entry.cover.reset();
   if (entry.unsaved) lists_.held.unsaved += entry.raw_bytes;

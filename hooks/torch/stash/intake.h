@@ -48,9 +48,9 @@ class Intake {
   /// @throws std::exception when there is no memory; nothing has then changed
   Entry& find_or_add(const at::Tensor& tensor);
 
-  /// Plans entries whose storage nobody else owns any more, or that are to be taken from the program
-  /// (Derivation::takes_from_program). Those to encode enter the window; the
-  /// oldest leave it while it is over its limit.
+  /// Plans entries whose storage nobody else owns any more, or that are to be taken from the
+  /// program (Derivation::takes_from_program). Those to encode enter the window; the oldest leave
+  /// it while it is over its limit.
   /// @param at_most How many owned entries to look at @param but An entry to leave alone, or null
   /// @param ready Receives the entries to settle, each held once for that
   void collect(std::size_t at_most, const Entry* but, Entries& ready);

@@ -128,10 +128,6 @@ std::string_view Settler::carry_out(Entry& entry, c10::Storage& freed,
   if (!(entry.shared || entry.is_solely_ours()) || entry.captured) {
     return "read by backward when it was to be encoded";
   }
-  if (entry.shared) {
-    if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
-    entry.decoded->programs = weak(entry.raw);
-  }
   return holdings_.of(entry).encode(entry, freed, parallel_for);
 }
 

@@ -63,6 +63,11 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run,
   if (appraisal_ != nullptr) register_fork_lock(appraisal_->mutex());
 }
 
+bool Stash::was_taken_as(const Entry& entry, const c10::Storage& storage) const {
+  const std::lock_guard lock(lists_.mutex);
+  return lists_.shared.was_taken_as(entry, storage);
+}
+
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
                      bool is_inplace_on_view) const noexcept {
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
@@ -256,6 +261,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         break;
     }
     lists_.remove_planned(entry);
+    if (entry.shared) lists_.shared.remove(entry);
     if (entry.unsaved) {
       derivation_.forget_unsaved(entry);
       if (entry.place != Entry::Place::owned) lists_.held.unsaved -= entry.raw_bytes;
@@ -302,7 +308,9 @@ void Stash::end_of_growth(const Entry& reading) {
 void Stash::sample() {
   const std::lock_guard lock(lists_.mutex);
   const HeldBytes& held = lists_.held;
-  lists_.at_boundary = {held.raw(), held.stored(), 0, held.offloaded()};
+  const SharedEntries::Bytes programs = lists_.shared.bytes_of_program();
+  lists_.at_boundary = {held.raw() - programs.all, held.stored() - programs.raw, 0,
+                        held.offloaded()};
   const bool adapts = adaptation_.director() != nullptr;
   if (appraisal_ != nullptr) {
     const std::uint64_t sole = lists_.waiting.sole_bytes();
@@ -316,7 +324,7 @@ void Stash::sample() {
   EntryLists::Peak now = lists_.at_boundary;
   now.raw_bytes += sole;
   now.stored_bytes += sole;
-  now.held_elsewhere_bytes = held.owned - sole;
+  now.held_elsewhere_bytes = held.owned - sole + programs.all;
   // Counts all entries that left the window as encoded, and none that is held for the side thread
   // alone: decisions must not depend on how far that got, nor on what the guard watches.
   if (adapts) {

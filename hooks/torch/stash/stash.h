@@ -57,6 +57,10 @@ class Stash final : private EntryKeeper {
   /// The policy in force. The reference stays valid when the policy changes.
   const policy::Settings& settings() const noexcept { return policy_.settings(); }
 
+  /// Whether the entry was taken from the program as `storage` (Derivation::takes_from_program),
+  /// which still is as it was then. No lock is held.
+  bool was_taken_as(const Entry& entry, const c10::Storage& storage) const;
+
   /// judge() under the policy in force, unless that is paused.
   Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view) const noexcept;
 

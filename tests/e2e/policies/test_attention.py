@@ -71,6 +71,8 @@ def test_a_cache_of_keys_and_values_makes_nothing_larger(tmp_path):
         assert run.stdout.strip() == how.replace("_", " ")
         reports[how] = run.report
     assert reports["cache"]["stored_bytes_at_peak"] < 1.05 * reports["no_cache"]["stored_bytes_at_peak"]
+    all_bytes = reports["cache"]["raw_bytes_at_peak"] + reports["cache"]["held_elsewhere_bytes_at_peak"]
+    assert all_bytes == pytest.approx(reports["no_cache"]["raw_bytes_at_peak"], rel=0.01)
 
 
 def test_what_was_taken_from_the_program_may_not_be_changed(tmp_path):

@@ -124,11 +124,11 @@ at::Tensor HeldTensor::changed_original() const {
   const auto original = this->original();
   if (original == nullptr) return {};
   const at::Tensor tensor(original);
-  const bool same = original->has_storage() && tensor.scalar_type() == use_.type &&
-                    tensor.sizes() == use_.geometry.sizes() &&
-                    tensor.strides().equals(use_.geometry.strides()) &&
-                    tensor.storage_offset() == use_.geometry.offset() &&
-                    tensor.is_conj() == use_.is_conjugate && was_saved_as(*entry_, tensor.storage());
+  const bool same =
+      original->has_storage() && tensor.scalar_type() == use_.type &&
+      tensor.sizes() == use_.geometry.sizes() && tensor.strides().equals(use_.geometry.strides()) &&
+      tensor.storage_offset() == use_.geometry.offset() && tensor.is_conj() == use_.is_conjugate &&
+      (holds_raw(*entry_, tensor.storage()) || stash().was_taken_as(*entry_, tensor.storage()));
   return same ? at::Tensor() : tensor.tensor_data();
 }
 

@@ -92,9 +92,8 @@ struct RecipesUse : Use {
   const Recipe* recipe = nullptr;  ///< which made it
 };
 
-/// The storages of an encoded entry that somebody still holds.
+/// The decoded storages of an entry that somebody still holds, one per kind of read.
 struct DecodedStorages {
-  /// Decoded ones, one per kind of read.
   std::array<c10::weak_intrusive_ptr<c10::StorageImpl>, codecs::kReadsCount> alive = {
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
@@ -106,8 +105,6 @@ struct DecodedStorages {
   /// Values that the program's own code was given. It may write to them, so every later read by
   /// the program gets the same storage.
   c10::Storage lent;
-  /// The program's own storage that the entry was encoded from (Entry::shared).
-  c10::weak_intrusive_ptr<c10::StorageImpl> programs{c10::intrusive_ptr<c10::StorageImpl>()};
 };
 
 /// Exact values of an entry, kept while the guard watches it, a policy tries it, or exact gradients
@@ -180,14 +177,11 @@ struct Entry {
   bool counted = false;          ///< among EntryLists::planned
   // Set when it is saved, when it is planned and when it leaves the window, never changed after
   // that.
-  /// Not there without Cinch: a recipe's own copy, a stand-in, or the encoding of what the program
-  /// keeps itself.
-  bool unsaved : 1 = false;
+  bool unsaved : 1 = false;   ///< the program did not save it: a recipe's own copy, a stand-in
   bool tried : 1 = false;     ///< its exact values are kept for an adaptive policy's trials
   bool compared : 1 = false;  ///< its exact values are kept to compute exact gradients
   bool ranged : 1 = false;    ///< its planes' ranges are wanted
-  /// Encoded while the program owns the storage too (Derivation::takes_from_program).
-  bool shared : 1 = false;
+  bool shared : 1 = false;    ///< in SharedEntries: it is encoded though the program owns it
   std::uint8_t : 0;
   bool ahead : 1 = false;     ///< counted by ReadAhead as decoded ahead
   bool sized : 1 = false;     ///< its class was told its encoded size

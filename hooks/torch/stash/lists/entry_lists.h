@@ -12,6 +12,7 @@
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/lists/held_bytes.h"
 #include "hooks/torch/stash/lists/planned_bytes.h"
+#include "hooks/torch/stash/lists/shared_entries.h"
 #include "hooks/torch/stash/lists/timeline.h"
 #include "hooks/torch/stash/lists/waiting_entries.h"
 
@@ -46,6 +47,7 @@ struct EntryLists {
   HeldBytes held;
   PlannedBytes planned;  ///< of entries that are read; see remove_use()
   WaitingEntries waiting{held};
+  SharedEntries shared;
   Timeline timeline;
   std::size_t alive = 0;  ///< entries
   std::uint32_t next_id = 0;

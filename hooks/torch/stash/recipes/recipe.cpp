@@ -351,7 +351,7 @@ Recipe::Key Recipe::key() const {
 
 std::string Recipe::label() const {
   const Source& first = all_sources.front();
-  if (first.entry != nullptr && first.entry->unsaved && !first.entry->shared) return "derived from what an index picks of";
+  if (first.entry != nullptr && first.entry->unsaved) return "derived from what an index picks of";
   const SiteNames* names = first.use.site->names();
   return names == nullptr ? "derived" : "derived from " + names->op + ' ' + names->operand;
 }
