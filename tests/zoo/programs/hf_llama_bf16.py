@@ -15,7 +15,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
 model.train()
 for step in range(20):
     x, _ = lines(64, 16)
-    loss = model(input_ids=x, labels=x, use_cache=False).loss
+    loss = model(input_ids=x, labels=x).loss
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

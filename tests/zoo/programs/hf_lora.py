@@ -18,7 +18,7 @@ optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad]
 model.train()
 for step in range(20):
     x, _ = lines(64, 16)
-    loss = model(input_ids=x, labels=x, use_cache=False).loss
+    loss = model(input_ids=x, labels=x).loss
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
