@@ -333,8 +333,8 @@ bool Derivation::awaits_others(const Entry& entry) const {
 bool Derivation::takes_from_program(const Entry& entry) const {
   const RecipesUse* const use = use_by_pair(entry.first_use);
   if (use == nullptr || use->recipe->pair->is_stored()) return false;
-  const bool is_due = !lists_.growing.load(std::memory_order_relaxed) ||
-                      lists_.next_id - entry.id >= least_shared;
+  const bool is_due =
+      !lists_.growing.load(std::memory_order_relaxed) || lists_.next_id - entry.id >= least_shared;
   return is_due && !policy::keeps_all_exact(policy_.settings());
 }
 
@@ -363,7 +363,7 @@ bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
       return serves(source.plan().approximates()) && source.is_as_saved() &&
              source.plan().keeps_values();
     case Entry::State::kept:
-      return source.is_solely_ours();
+      return source.is_solely_ours() || (source.shared && source.is_as_saved());
     case Entry::State::encoded:
       recipe.signs_in_source = recipe.gave_sides && held_by(source).by_sides;
       return serves(held_by(source).approximates) &&

@@ -43,7 +43,9 @@ class SharedEntries {
   /// Whether the entry was taken as `storage`, which still is as it was then.
   bool was_taken_as(const Entry& entry, const c10::Storage& storage) const {
     return std::ranges::any_of(all_, [&](const Shared& each) {
-      return each.entry == &entry && each.storage.lock().get() == storage.unsafeGetStorageImpl() &&
+      // The weak pointer keeps its target's address from being used again.
+      return each.entry == &entry &&
+             each.storage._unsafe_get_target() == storage.unsafeGetStorageImpl() &&
              entry.identity.is(storage, entry.raw_bytes);
     });
   }
