@@ -179,4 +179,19 @@ inline Bytes decode(const Codec& codec, const Description& what, const Bytes& in
   return target;
 }
 
+/// Whether `in` decodes to just `x`, in memory order, at addresses that vectors can and cannot
+/// stream to.
+inline bool decodes_at_any_address(const Codec& codec, const Description& what, const Bytes& in,
+                                   const std::vector<float>& x) {
+  constexpr float kUntouched = -7.0F;
+  for (const std::int64_t shift : {0, 1}) {
+    std::vector<float> target(x.size() + 32, kUntouched);
+    const auto aligned = (64 - reinterpret_cast<std::uintptr_t>(target.data()) % 64) % 64 / 4;
+    float* const y = target.data() + aligned + shift;
+    if (!codec.decode(what, in, y, Reads::values, two_threads)) return false;
+    if (!std::equal(x.begin(), x.end(), y) || y[x.size()] != kUntouched) return false;
+  }
+  return true;
+}
+
 }  // namespace cinch::codecs::test
