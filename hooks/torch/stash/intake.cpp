@@ -31,30 +31,33 @@ Entry& Intake::find_or_add(const at::Tensor& tensor) {
   return *entry.release();
 }
 
-void Intake::take_from_program(const Entry* but, Entries& ready) {
-  WaitingEntries& waiting = lists_.waiting;
-  for (std::size_t left = waiting.owned().size(); left > 0; --left) {
-    Entry& entry = waiting.next_owned();
-    const bool leaves = entry.raw.use_count() > 1 && &entry != but &&
-                        derivation_.takes_from_program(entry) && plan(entry, ready);
-    if (!leaves) waiting.skip_owned();
-  }
-}
-
-void Intake::collect(std::size_t at_most, const Entry* but, Entries& ready) {
+// Plans those of the next `at_most` owned entries for which `may_leave(entry)` holds, but `but`.
+template <typename F>
+void Intake::plan_owned(std::size_t at_most, const Entry* but, Entries& ready, const F& may_leave) {
   WaitingEntries& waiting = lists_.waiting;
   for (std::size_t looked = std::min(at_most, waiting.owned().size());
        looked > 0 && !waiting.owned().empty(); --looked) {
     Entry& entry = waiting.next_owned();
     // If there is no memory to plan it, the entry stays owned and is looked at again.
-    const bool may_leave = entry.raw.use_count() == 1 || derivation_.takes_from_program(entry);
-    const bool leaves =
-        may_leave && &entry != but && !derivation_.awaits_others(entry) && plan(entry, ready);
+    const bool leaves = &entry != but && may_leave(entry) && plan(entry, ready);
     if (!leaves) waiting.skip_owned();
   }
+}
+
+void Intake::take_from_program(const Entry* but, Entries& ready) {
+  plan_owned(lists_.waiting.owned().size(), but, ready, [&](const Entry& entry) {
+    return entry.raw.use_count() > 1 && derivation_.takes_from_program(entry);
+  });
+}
+
+void Intake::collect(std::size_t at_most, const Entry* but, Entries& ready) {
+  plan_owned(at_most, but, ready, [&](const Entry& entry) {
+    return (entry.raw.use_count() == 1 || derivation_.takes_from_program(entry)) &&
+           !derivation_.awaits_others(entry);
+  });
   const std::size_t limit = policy_.window_limit();
   while (lists_.held.window > limit) {
-    Entry& oldest = waiting.oldest();
+    Entry& oldest = lists_.waiting.oldest();
     if (&oldest == but || !if_memory_allows([&] { make_room_for_one(ready); })) return;
     leave_window(oldest, ready);
   }

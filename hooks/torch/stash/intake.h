@@ -66,6 +66,8 @@ class Intake {
   void forget_in_window(Entry& entry);
 
  private:
+  template <typename F>
+  void plan_owned(std::size_t at_most, const Entry* but, Entries& ready, const F& may_leave);
   bool plan(Entry& entry, Entries& ready) noexcept;
   void leave_window(Entry& entry, Entries& ready);
   void start_settling(Entry& entry, Entries& ready);
