@@ -7,13 +7,13 @@
 #define CINCH_CODECS_CPU_GROUP_QUANT_STRIP_CODES_INL_H_
 #endif
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "codecs/cpu/group_quant/features.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
+#include "codecs/cpu/vectors/rotate_indices-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -93,14 +93,16 @@ class StripCodes {
     const D4 d4;
     for (std::int64_t f = 0; f < cpu::kStripFeatures; f += 4) {
       for (std::int64_t at = 0; at < bytes; at += 16) {
-        const auto row = [&](std::int64_t i) HWY_ATTR {
-          const auto* const bytes_of = from + (f + i) * apart + at;
-          return hn::BitCast(d4, hn::LoadU(db, reinterpret_cast<const std::uint8_t*>(bytes_of)));
-        };
-        std::uint32_t* const to = words_ + at / 4 * cpu::kStripFeatures + f;
-        transpose_four(row(0), row(1), row(2), row(3), [&](std::int64_t i, auto column) HWY_ATTR {
-          hn::Store(column, d4, to + i * cpu::kStripFeatures);
-        });
+        hn::Vec<D4> words[4];
+        for (std::int64_t i = 0; i < 4; ++i) {
+          const auto* const row =
+              reinterpret_cast<const std::uint8_t*>(from + (f + i) * apart + at);
+          words[i] = hn::BitCast(d4, hn::LoadU(db, row));
+        }
+        transpose_four(words);
+        for (std::int64_t i = 0; i < 4; ++i) {
+          hn::Store(words[i], d4, words_ + (at / 4 + i) * cpu::kStripFeatures + f);
+        }
       }
     }
   }
@@ -112,13 +114,15 @@ class StripCodes {
     for (std::int64_t f = 0; f < count; f += 4) {
       std::byte streams[4 * kStride];
       for (std::int64_t at = 0; at < bytes; at += 16) {
-        const auto word = [&](std::int64_t i) HWY_ATTR {
-          return hn::Load(d4, words_ + (at / 4 + i) * cpu::kStripFeatures + f);
-        };
-        transpose_four(word(0), word(1), word(2), word(3), [&](std::int64_t i, auto row) HWY_ATTR {
-          hn::StoreU(hn::BitCast(db, row), db,
+        hn::Vec<D4> words[4];
+        for (std::int64_t i = 0; i < 4; ++i) {
+          words[i] = hn::Load(d4, words_ + (at / 4 + i) * cpu::kStripFeatures + f);
+        }
+        transpose_four(words);
+        for (std::int64_t i = 0; i < 4; ++i) {
+          hn::StoreU(hn::BitCast(db, words[i]), db,
                      reinterpret_cast<std::uint8_t*>(streams + i * kStride + at));
-        });
+        }
       }
       for (std::int64_t i = 0; i < 4 && f + i < count; ++i) {
         std::memcpy(to + (f + i) * apart, streams + i * kStride, bytes);
@@ -133,27 +137,15 @@ class StripCodes {
 
   static constexpr std::int64_t padded(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-  /// Calls put(i, column i) for the columns of four rows of four.
-  template <class V, class F>
-  static HWY_INLINE void transpose_four(V a, V b, V c, V d, const F& put) {
-    const D4 d4;
-    const hn::RepartitionToWide<D4> d2;
-    const auto pairs = [&](auto low, auto high) HWY_ATTR {
-      return hn::BitCast(d4, hn::InterleaveLower(d2, hn::BitCast(d2, low), hn::BitCast(d2, high)));
-    };
-    const auto later_pairs = [&](auto low, auto high) HWY_ATTR {
-      return hn::BitCast(d4, hn::InterleaveUpper(d2, hn::BitCast(d2, low), hn::BitCast(d2, high)));
-    };
-    const V ab = hn::InterleaveLower(d4, a, b), cd = hn::InterleaveLower(d4, c, d);
-    const V later_ab = hn::InterleaveUpper(d4, a, b), later_cd = hn::InterleaveUpper(d4, c, d);
-    put(0, pairs(ab, cd));
-    put(1, later_pairs(ab, cd));
-    put(2, pairs(later_ab, later_cd));
-    put(3, later_pairs(later_ab, later_cd));
+  /// Transposes four rows of four in place.
+  static HWY_INLINE void transpose_four(hn::Vec<D4> (&rows)[4]) {
+    hn::Vec<D4> halfway[4];
+    rotate_indices(D4(), rows, halfway);
+    rotate_indices(D4(), halfway, rows);
   }
 
-  /// Word w of feature f's stream at w * kStripFeatures + f, and a word that is read behind them.
-  HWY_ALIGN std::uint32_t words_[(kRows / 4 + 1) * cpu::kStripFeatures] = {};
+  /// Word w of feature f's stream at w * kStripFeatures + f.
+  HWY_ALIGN std::uint32_t words_[kRows / 4 * cpu::kStripFeatures] = {};
 };
 
 }  // namespace cinch::codecs::HWY_NAMESPACE

@@ -38,6 +38,26 @@ struct PhiloxLanes {
   }
 };
 
+/// Philox on vectors of counter words, one a 64-bit lane. Only the low halves are used; the upper
+/// halves hold leftovers of the last product.
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE V64 philox_product(D64 /*d64*/, V64 words, std::uint32_t multiplier) {
+  const hn::Repartition<std::uint32_t, D64> d32;
+  return hn::MulEven(hn::BitCast(d32, words), hn::Set(d32, multiplier));
+}
+
+/// One round, but the last.
+template <class D64, class V64 = hn::Vec<D64>>
+HWY_INLINE void philox_round(D64 d64, const PhiloxLanes& philox, int r, V64& c0, V64& c1, V64& c2,
+                             V64& c3) {
+  const V64 product0 = philox_product(d64, c0, philox::kMultiplier0);
+  const V64 product1 = philox_product(d64, c2, philox::kMultiplier1);
+  c0 = hn::Xor3(hn::ShiftRight<32>(product1), c1, hn::Set(d64, philox.key0[r]));
+  c1 = product1;
+  c2 = hn::Xor3(hn::ShiftRight<32>(product0), c3, hn::Set(d64, philox.key1[r]));
+  c3 = product0;
+}
+
 /// Writes the 8 * blocks draws of blocks [first, first + blocks), in the order of their elements,
 /// and up to a vector of blocks beyond.
 void fill_draws(const PhiloxLanes& philox, std::uint64_t first, std::int64_t blocks,

@@ -66,8 +66,7 @@ class PhiloxApart {
     return hn::Set(d32, static_cast<std::uint32_t>(of_rounds[kLast]));
   }
   static HWY_INLINE V64 times(V64 words, std::uint32_t multiplier) {
-    const D32 d32;
-    return hn::MulEven(hn::BitCast(d32, words), hn::Set(d32, multiplier));
+    return philox_product(D64(), words, multiplier);
   }
   /// The lower halves of 64-bit lanes, those of `even` in even 32-bit lanes.
   static HWY_INLINE V32 lower(V64 even, V64 odd) {
@@ -92,11 +91,7 @@ class PhiloxApart {
   }
 
   HWY_INLINE void round(int r, Counter& c) const {
-    const D64 d64;
-    const V64 of0 = times(c.c0, philox::kMultiplier0);
-    const V64 of2 = times(c.c2, philox::kMultiplier1);
-    c = {hn::Xor3(hn::ShiftRight<32>(of2), c.c1, hn::Set(d64, philox_.key0[r])), of2,
-         hn::Xor3(hn::ShiftRight<32>(of0), c.c3, hn::Set(d64, philox_.key1[r])), of0};
+    philox_round(D64(), philox_, r, c.c0, c.c1, c.c2, c.c3);
   }
 
   const PhiloxLanes& philox_;

@@ -17,16 +17,14 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Philox on vectors of counter words, one a 64-bit lane. Only the low halves are used; the upper
-/// halves hold leftovers of the last product.
+/// Computes the draws of vectors of blocks, one block a 64-bit lane.
 class PhiloxFiller {
   using D64 = hn::ScalableTag<std::uint64_t>;
   using D32 = hn::Repartition<std::uint32_t, D64>;
   using V64 = hn::Vec<D64>;
 
  public:
-  explicit PhiloxFiller(const PhiloxLanes& philox)
-      : key_(philox.key), key0_(philox.key0), key1_(philox.key1), offset_(philox.offset) {}
+  explicit PhiloxFiller(const PhiloxLanes& philox) : philox_(philox) {}
 
   /// See fill_draws.
   void fill(std::uint64_t first, std::int64_t blocks, std::uint16_t* HWY_RESTRICT draws) const {
@@ -52,17 +50,17 @@ class PhiloxFiller {
     const D64 d64;
     // All counters agree except in the index's lower half, so half of the first two rounds is
     // constant. The index grows by equal steps, so its first product does too.
-    const std::uint64_t fixed1 = product(philox::kMultiplier1, key_.step);
+    const std::uint64_t fixed1 = product(philox::kMultiplier1, philox_.key.step);
     const std::uint64_t fixed0 =
-        product(philox::kMultiplier0, (fixed1 >> 32) ^ (first >> 32) ^ key0_[0]);
-    const auto step_high = hn::Set(d64, (key_.step >> 32) ^ key1_[0]);
-    const auto fixed1_low = hn::Set(d64, (fixed1 & kLow) ^ key0_[1]);
-    const auto fixed0_high = hn::Set(d64, (fixed0 >> 32) ^ key1_[1]);
+        product(philox::kMultiplier0, (fixed1 >> 32) ^ (first >> 32) ^ philox_.key0[0]);
+    const auto step_high = hn::Set(d64, (philox_.key.step >> 32) ^ philox_.key1[0]);
+    const auto fixed1_low = hn::Set(d64, (fixed1 & kLow) ^ philox_.key0[1]);
+    const auto fixed0_high = hn::Set(d64, (fixed0 >> 32) ^ philox_.key1[1]);
     const auto fixed0_low = hn::Set(d64, fixed0 & kLow);
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
     const auto next = hn::Set(d64, philox::kMultiplier0 * static_cast<std::uint64_t>(lanes));
 
-    const auto index = hn::Add(hn::Set(d64, first & kLow), hn::Load(d64, offset_));
+    const auto index = hn::Add(hn::Set(d64, first & kLow), hn::Load(d64, philox_.offset));
     auto product0 = times(index, philox::kMultiplier0);
     std::int64_t block = 0;
     // Two vectors at a time, since the steps of a round depend on each other.
@@ -77,8 +75,8 @@ class PhiloxFiller {
       auto c2 = hn::Xor(product0, fixed0_high), c3 = fixed0_low;
       auto d2 = hn::Xor(other0, fixed0_high), d3 = fixed0_low;
       for (int r = 2; r < kLast; ++r) {
-        round(r, c0, c1, c2, c3);
-        round(r, d0, d1, d2, d3);
+        philox_round(d64, philox_, r, c0, c1, c2, c3);
+        philox_round(d64, philox_, r, d0, d1, d2, d3);
       }
       store_last(c0, c1, c2, c3, draws + block * philox::kDrawsPerBlock);
       store_last(d0, d1, d2, d3, draws + (block + lanes) * philox::kDrawsPerBlock);
@@ -93,10 +91,10 @@ class PhiloxFiller {
   /// The draws of the vector of blocks that begins with block `first`.
   void fill_vector(std::uint64_t first, std::uint16_t* HWY_RESTRICT draws) const {
     const D64 d64;
-    const auto index = hn::Add(hn::Set(d64, first), hn::Load(d64, offset_));
+    const auto index = hn::Add(hn::Set(d64, first), hn::Load(d64, philox_.offset));
     auto c0 = index, c1 = hn::ShiftRight<32>(index);
-    auto c2 = hn::Set(d64, key_.step), c3 = hn::Set(d64, key_.step >> 32);
-    for (int r = 0; r < kLast; ++r) round(r, c0, c1, c2, c3);
+    auto c2 = hn::Set(d64, philox_.key.step), c3 = hn::Set(d64, philox_.key.step >> 32);
+    for (int r = 0; r < kLast; ++r) philox_round(d64, philox_, r, c0, c1, c2, c3);
     store_last(c0, c1, c2, c3, draws);
   }
 
@@ -104,21 +102,10 @@ class PhiloxFiller {
     return std::uint64_t{multiplier} * (word & kLow);
   }
   static HWY_INLINE V64 times(V64 words, std::uint32_t multiplier) {
-    const D32 d32;
-    return hn::MulEven(hn::BitCast(d32, words), hn::Set(d32, multiplier));
+    return philox_product(D64(), words, multiplier);
   }
   static HWY_INLINE V64 swap_halves(V64 v) {
     return hn::BitCast(D64(), hn::Shuffle2301(hn::BitCast(D32(), v)));
-  }
-
-  HWY_INLINE void round(int r, V64& c0, V64& c1, V64& c2, V64& c3) const {
-    const D64 d64;
-    const auto product0 = times(c0, philox::kMultiplier0);
-    const auto product1 = times(c2, philox::kMultiplier1);
-    c0 = hn::Xor3(hn::ShiftRight<32>(product1), c1, hn::Set(d64, key0_[r]));
-    c1 = product1;
-    c2 = hn::Xor3(hn::ShiftRight<32>(product0), c3, hn::Set(d64, key1_[r]));
-    c3 = product0;
   }
 
   /// The last round. Stores the draws.
@@ -127,18 +114,15 @@ class PhiloxFiller {
     const D64 d64;
     const auto low = hn::Set(d64, kLow);
     const auto words01 = hn::Xor3(swap_halves(times(c2, philox::kMultiplier1)), hn::And(c1, low),
-                                  hn::Set(d64, key0_[kLast]));
+                                  hn::Set(d64, philox_.key0[kLast]));
     const auto words23 = hn::Xor3(swap_halves(times(c0, philox::kMultiplier0)), hn::And(c3, low),
-                                  hn::Set(d64, key1_[kLast]));
+                                  hn::Set(d64, philox_.key1[kLast]));
     auto* const to = reinterpret_cast<std::uint64_t*>(draws);
     hn::StoreU(hn::InterleaveLower(d64, words01, words23), d64, to);
     hn::StoreU(hn::InterleaveUpper(d64, words01, words23), d64, to + hn::Lanes(d64));
   }
 
-  const RandomKey& key_;
-  const std::uint64_t* key0_;
-  const std::uint64_t* key1_;
-  const std::uint64_t* offset_;
+  const PhiloxLanes& philox_;
 };
 
 void fill_draws(const PhiloxLanes& philox, std::uint64_t first, std::int64_t blocks,

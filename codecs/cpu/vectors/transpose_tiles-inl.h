@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codecs/cpu/vectors/rotate_indices-inl.h"
 #include "codecs/cpu/vectors/transpose-inl.h"
 #include "codecs/layout.h"
 #include "hwy/cache_control.h"
@@ -26,21 +27,6 @@ template <typename T>
 inline constexpr std::size_t kTransposeEdge = HWY_ARCH_X86&& HWY_TARGET <= HWY_AVX3
                                                   ? std::min<std::size_t>(16, 64 / sizeof(T))
                                                   : 16 / sizeof(T);
-
-/// Rotates the bits of every element's index by one, `from` being one array: moves the lowest bit
-/// to the top, or the top bit to the bottom; all steps of a square give the same either way.
-template <class D, class V, std::size_t n>
-HWY_INLINE void rotate_indices(D d, const V (&from)[n], V (&to)[n]) {
-  for (std::size_t i = 0; i < n / 2; ++i) {
-    if constexpr (sizeof(hn::TFromD<D>) * n == 16) {
-      to[2 * i] = hn::InterleaveLower(d, from[i], from[i + n / 2]);
-      to[2 * i + 1] = hn::InterleaveUpper(d, from[i], from[i + n / 2]);
-    } else {
-      to[i] = hn::ConcatEven(d, from[2 * i + 1], from[2 * i]);
-      to[i + n / 2] = hn::ConcatOdd(d, from[2 * i + 1], from[2 * i]);
-    }
-  }
-}
 
 /// Transposes one tile. An element's index is (row, column); rotating it by all bits of one swaps
 /// the two. Prefetches as many rows at `ahead`, `stride` apart. Not inlined: compilers would keep
