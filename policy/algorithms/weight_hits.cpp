@@ -15,7 +15,7 @@ bool has_weight(LayerKind kind) noexcept {
 
 // What is left, in weights' gradients, of the relative error of a gradient that is passed on.
 // Errors of a transformer's rows average out in the sums over rows: measured was a fifth to a
-// sixtieth (docs/fidelity.md).
+// sixtieth (docs/gradients.md).
 double left_of(LayerKind kind) noexcept {
   switch (kind) {
     case LayerKind::attention:
