@@ -31,11 +31,13 @@ bool glob_match(std::string_view pattern, std::string_view text) noexcept {
 bool dimension_match(std::string_view pattern, std::int64_t size) noexcept {
   if (pattern == "*") return true;
   const bool at_least = pattern.starts_with(">=");
-  if (at_least) pattern.remove_prefix(2);
+  const bool at_most = pattern.starts_with("<=");
+  if (at_least || at_most) pattern.remove_prefix(2);
   std::int64_t bound = 0;
   const auto [end, error] = std::from_chars(pattern.data(), pattern.data() + pattern.size(), bound);
   if (error != std::errc{} || end != pattern.data() + pattern.size()) return false;
-  return at_least ? size >= bound : size == bound;
+  if (at_least) return size >= bound;
+  return at_most ? size <= bound : size == bound;
 }
 
 std::string_view functional_name(std::string_view op) noexcept {

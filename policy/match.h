@@ -10,7 +10,7 @@ namespace cinch::policy {
 /// Whether `pattern`, where * stands for any characters and ? for one, matches all of `text`.
 bool glob_match(std::string_view pattern, std::string_view text) noexcept;
 
-/// Whether one dimension's pattern ("*", "64", ">=64") admits `size`.
+/// Whether one dimension's pattern ("*", "64", ">=64", "<=64") admits `size`.
 bool dimension_match(std::string_view pattern, std::int64_t size) noexcept;
 
 /// `op` without the underscore of in-place variants: "aten::relu_" is "aten::relu".

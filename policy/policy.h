@@ -22,7 +22,8 @@ struct Rule {
   std::string op = "*";       ///< glob over the operator's name
   std::string operand = "*";  ///< glob over the operand's name
   std::optional<Dtype> dtype;
-  std::vector<std::string> shape;  ///< per dimension "*", "64" or ">=64"; empty matches every shape
+  /// Per dimension "*", "64", ">=64" or "<=64". Empty matches every shape.
+  std::vector<std::string> shape;
   std::optional<bool> recomputed;  ///< Use::is_recomputed
   bool keep = false;               ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`

@@ -39,6 +39,9 @@ TEST(Dimension, StarExactAndBound) {
   EXPECT_TRUE(dimension_match(">=64", 64));
   EXPECT_TRUE(dimension_match(">=64", 65));
   EXPECT_FALSE(dimension_match(">=64", 63));
+  EXPECT_TRUE(dimension_match("<=64", 64));
+  EXPECT_TRUE(dimension_match("<=64", 63));
+  EXPECT_FALSE(dimension_match("<=64", 65));
 }
 
 TEST(FunctionalName, DropsTheInPlaceUnderscoreOnly) {

@@ -243,8 +243,9 @@ TEST(Decide, AVectorASampleHasMoreBitsThanMaps) {
         policy.decide(EntryBuilder().use("aten::silu", "self", std::move(sizes)).build());
     return d.candidates.at(0).spec.bits;
   };
-  EXPECT_EQ(bits({64, 256}), 6);
+  EXPECT_EQ(bits({128, 256}), 6);
   EXPECT_EQ(bits({64, 32, 16, 16}), 3);
+  EXPECT_EQ(bits({129, 256}), 3);  // tokens
 }
 
 TEST(Decide, APresetsRuleForPowersIsForWholeOnes) {

@@ -328,7 +328,7 @@ TEST(Load, WrongTypesAndRanges) {
   EXPECT_EQ(
       refused(R"({"version":1,"policy":"off","rules":[{"match":{"shape":["6x"]},"keep":true}]})"),
       "p.json:1:57: rules[0].match.shape[0]: found \"6x\", expected \"*\", a size like "
-      "\"64\" or a bound like \">=64\"");
+      "\"64\" or a bound like \">=64\" or \"<=64\"");
   EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"match":{"op":""},"keep":true}]})"),
             "p.json:1:53: rules[0].match.op: found \"\", expected a string, not empty");
 }
