@@ -75,6 +75,4 @@ def make(name: str):
     else:
         tokens = torch.randint(3, 200, (4, 64), generator=generator)
         given = {"input_ids": tokens, "labels": tokens}
-        if kind == "CAUSAL_LM":
-            given["use_cache"] = False
     return model, lambda: model(**given).loss
