@@ -35,7 +35,7 @@ POLICIES = {
 
 def run(model: str, policy: str, steps: int, preload: str) -> dict:
     settings = preset(policy) | {policy: POLICIES[policy][0] | {"every_steps": INTERVAL}, "guard": {"every_steps": 0}}
-    command = [sys.executable, HERE / "train_small.py", model, 0, steps]
+    command = [sys.executable, HERE / MODELS[model].program, model, 0, steps]
     with tempfile.TemporaryDirectory() as folder:
         done, told = child_run.run(command, pathlib.Path(folder), f"{model}, {policy}", preload, settings)
     return {"seconds": json.loads(done.stdout.splitlines()[-1])["seconds"], "adapting": told["seconds_adapting"]}

@@ -6,7 +6,7 @@
         [--jobs N] [--minutes M] [--json tests/bench/fidelity_runs.json [--resume]] [--write docs/fidelity.md]
     .venv/bin/python tests/bench/fidelity.py --show [--json FILE] [--write docs/fidelity.md]
 
-train_small.py has the models, docs/fidelity.md describes them.
+train_small.py has the models, and pretrained.py those that packages carry; docs/fidelity.md describes them.
 
 The variant "nudged" is plain, too, but for the last bit of one weight at the beginning: its differences are chance.
 
@@ -73,7 +73,7 @@ def variants() -> dict[str, dict | None]:
 
 
 def figures(done: dict, told: dict, steps: int) -> dict:
-    """@param done What train_small.py printed @param told The report of the same run"""
+    """@param done What the training printed @param told The report of the same run"""
     raw, stored = told["raw_bytes_at_peak"], told["stored_bytes_at_peak"]
     # What backward reads first, such as the loss's own scores, is never encoded: it is needed at once.
     first = sum(p["bytes"] for p in told["passed_through"] if p["reason"].startswith("read by backward")) / steps
@@ -87,8 +87,8 @@ def figures(done: dict, told: dict, steps: int) -> dict:
 
 
 def run(made: dict, preload: str) -> dict:
-    """One training. @param made Which @return what train_small.py and the report tell of it, or "error" """
-    command = [sys.executable, HERE / "train_small.py", made["model"], made["seed"], made["steps"]]
+    """One training. @param made Which @return what it printed, and the report, tell of it, or "error" """
+    command = [sys.executable, HERE / MODELS[made["model"]].program, made["model"], made["seed"], made["steps"]]
     if made["variant"] == NUDGED:
         command.append(NUDGED)
     what = f"{made['model']}, {made['variant']}, seed {made['seed']}"
@@ -156,7 +156,9 @@ def study(kept: KeptRuns, options) -> int:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS), metavar="NAME", help=f"some of {', '.join(MODELS)}")
+    small = [name for name, model in MODELS.items() if model.program == "train_small.py"]
+    known = f"some of {', '.join(MODELS)}; default: all but what pretrained.py has"
+    parser.add_argument("--model", nargs="+", choices=MODELS, default=small, metavar="NAME", help=known)
     known = f"some of {', '.join(variants())}; default: {', '.join(STUDIED)}"
     parser.add_argument("--variant", nargs="+", choices=variants(), default=STUDIED, metavar="NAME", help=known)
     parser.add_argument("--seeds", type=int, default=5)

@@ -19,9 +19,10 @@ class Model(NamedTuple):
     unit: str  # of the metric
     digits: int  # of the metric, after the point
     loss_digits: int
+    program: str = "train_small.py"  # which trains it, in this folder
 
 
-# Those of train_small.py, which imports torch.
+# train_small.py and pretrained.py have them, and import torch.
 MODELS = {
     "cnn": Model("CNN", 300, "%", 2, 4),
     "resnet18": Model("ResNet-18 / 4", 200, "%", 2, 4),
@@ -35,6 +36,8 @@ MODELS = {
     "bert": Model("BERT-tiny", 700, "%", 2, 4),
     "unet": Model("U-Net", 160, "dB", 3, 5),
     "diffusion": Model("Diffusion U-Net", 300, "squared error", 5, 5),
+    "minilm": Model("MiniLM, fine-tuned", 100, "nats a pair", 4, 4, "pretrained.py"),
+    "smollm2": Model("SmolLM2, fine-tuned", 75, "nats a token", 4, 4, "pretrained.py"),
 }
 
 HEADS = ["model", "plain (sd)", "policy", "seeds", "difference", "test loss", "ratio", "without what is read first", "time in Cinch"]

@@ -31,7 +31,6 @@ import tempfile
 import torch
 
 import child_run
-import pretrained
 from fidelity_table import MODELS
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -218,7 +217,7 @@ def measured(result: dict, exact: dict) -> dict:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--model", choices=[*MODELS, *pretrained.TASKS], default="resnet18")
+    parser.add_argument("--model", choices=MODELS, default="resnet18")
     parser.add_argument("--variant", nargs="+", choices=variants(), default=[], metavar="NAME", help="default: all, or none with --policy")
     parser.add_argument("--policy", type=pathlib.Path, nargs="+", default=[], help="policy files, as further variants")
     parser.add_argument("--draws", type=int, default=64)
