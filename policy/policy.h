@@ -24,8 +24,8 @@ struct Rule {
   std::optional<Dtype> dtype;
   /// Per dimension "*", "64", ">=64" or "<=64". Empty matches every shape.
   std::vector<std::string> shape;
-  std::optional<bool> recomputed;  ///< Use::is_recomputed
-  bool keep = false;               ///< hold the storage as it is
+  std::optional<bool> recomputed;          ///< Use::is_recomputed
+  bool keep = false;                       ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
   std::optional<bool> offload;             ///< in place of OffloadSettings
 };
