@@ -4,7 +4,7 @@
 
     .venv/bin/python tests/bench/adaptive_overhead.py [--build build] [--model NAME …] [--policy NAME …] [--json FILE]
 
-Every policy trains a model of train_small.py twice, for SHORT and for LONG steps, with rounds of adaptation every
+Every policy trains a model of fidelity.py twice, for SHORT and for LONG steps, with rounds of adaptation every
 INTERVAL steps. The difference of the two runs has three whole rounds and nothing of the first steps, in which layers are
 got to know: hence the time of one adaptation and of one step, and, with the steps that the shipped policy lets pass
 between two rounds, the share of the training's time. What is spent once, in the first steps, is printed beside it.
