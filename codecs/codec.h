@@ -342,11 +342,14 @@ struct CodecSpec {
   int residual_group = 0;
   /// `group_quant`, `two_sided`, and `division` with residual_group: subtractive dithering in place
   /// of stochastic rounding. Halves the variance; not for data with many values near 0 that matter
-  /// as zeros (softmax), which it would scatter.
+  /// as zeros, which it would scatter.
   bool subtractive_dither = false;
   /// `group_quant`: smaller elements count as this, rounded down to bfloat16. For the argument of a
   /// function that is flat there. kNoFloor, or at most kAffineMaxMagnitude in magnitude.
   float floor = kNoFloor;
+  /// `group_quant` with subtractive_dither: codes are of the elements' square roots, and negative
+  /// elements count as 0. For probabilities, most of which are far smaller than a group's largest.
+  bool roots = false;
   /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
   /// there.
   float error_bound = 0.0F;

@@ -36,6 +36,7 @@ std::string codec_text(const codecs::CodecSpec& spec) {
     return spec.name + ": bits " + std::to_string(spec.bits) +
            (traits->shares_ranges ? ", group " + std::to_string(spec.group) : "") +
            (spec.subtractive_dither ? ", subtractive dither" : "") +
+           (spec.roots ? ", of square roots" : "") +
            (spec.floor == codecs::kNoFloor
                 ? ""
                 : ", floor " + policy::number_in_words(double{spec.floor}));

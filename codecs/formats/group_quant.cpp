@@ -18,7 +18,8 @@ GroupQuantParameters group_quant_of(const CodecSpec& spec) noexcept {
   return {.bits = spec.bits,
           .group = spec.group,
           .subtractive = spec.subtractive_dither,
-          .floor = float_of_bf16(bf16_down(spec.floor))};
+          .floor = float_of_bf16(bf16_down(spec.floor)),
+          .roots = spec.roots};
 }
 
 GroupQuantSections::GroupQuantSections(const GroupQuantParameters& parameters,
@@ -52,7 +53,8 @@ std::size_t GroupQuantCodec::encoded_bytes(const Description& what) const noexce
 
 std::optional<EvenErrors> GroupQuantCodec::even_errors(const Description& what) const noexcept {
   const bool interleaved = interleaves_groups(what.layout, parameters_.group);
-  if (!parameters_.subtractive || !(interleaved || what.layout.is_contiguous())) return {};
+  if (!parameters_.subtractive || parameters_.roots) return {};
+  if (!interleaved && !what.layout.is_contiguous()) return {};
   const GroupQuantSections at(parameters_, what.layout, what.plane_bits);
   return EvenErrors{at.ranges,
                     at.groups * what.layout.planes(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,10 @@
 /// With GroupQuantParameters::floor, every x is floored(x, floor) before that. Decoding knows
 /// nothing of it: no decoded value is far below the floor.
 ///
+/// With GroupQuantParameters::roots, every x is rooted(x) before that, and decoded is
+/// squared_root(v, step) of what v would be. Its expectation is x's, if x is not negative; its
+/// variance is about x step^2 / 3, so that small elements err less than large ones.
+///
 /// A group with a NaN, an infinity or a magnitude above kAffineMaxMagnitude is not representable
 /// and is poisoned: its codes are 0, its range is poisoned_range(). All other groups decode to
 /// finite numbers.
@@ -59,6 +64,7 @@ struct GroupQuantParameters {
   /// What smaller elements count as: a bfloat16, at most kAffineMaxMagnitude in magnitude; or
   /// kNoFloor.
   float floor = kNoFloor;
+  bool roots = false;  ///< codes are of square roots; only if `subtractive`, without a floor
 };
 
 /// `spec.floor` is rounded down. @pre the parameters are in range
@@ -67,6 +73,18 @@ GroupQuantParameters group_quant_of(const CodecSpec& spec) noexcept;
 /// What x counts as: `floor` where it lies below, unless x can't be held.
 CINCH_HD inline float floored(float x, float floor) noexcept {
   return x < floor && x >= -kAffineMaxMagnitude ? floor : x;
+}
+
+/// What x is quantized as where roots are: 0 if it is negative; itself if it can't be held.
+CINCH_HD inline float rooted(float x) noexcept {
+  if (!(x <= kAffineMaxMagnitude && x >= -kAffineMaxMagnitude)) return x;
+  return sqrtf(x > 0.0F ? x : 0.0F);
+}
+
+/// The square of a root v that was decoded with an even error of at most half a step, less
+/// what that error adds to it on average.
+CINCH_HD inline float squared_root(float v, float step) noexcept {
+  return v * v - step * step * (1.0F / 12.0F);
 }
 
 /// Alignment of the sections after the planes' bits, so that they can be read in whole words.

@@ -18,6 +18,12 @@ namespace {
 
 using namespace reference;
 
+void square_roots(const GroupPlace& place, std::span<const std::byte> in, std::vector<float>& x) {
+  AffineRange range;
+  std::memcpy(&range, in.data() + place.range, sizeof range);
+  for (float& value : x) value = squared_root(value, float_of_bf16(range.step));
+}
+
 class GroupQuantReference final : public GroupQuantCodec {
  public:
   using GroupQuantCodec::GroupQuantCodec;
@@ -36,7 +42,8 @@ class GroupQuantReference final : public GroupQuantCodec {
       for (std::int64_t k = place.begin; k < place.begin + place.count; ++k) {
         const std::uint64_t bits =
             load_bits(source, offset_of(what.layout, k), element_size(what.type));
-        x.push_back(floored(value_of(what.type, bits), parameters().floor));
+        const float value = value_of(what.type, bits);
+        x.push_back(parameters().roots ? rooted(value) : floored(value, parameters().floor));
       }
       representable &= put_group(place, x, key, out);
     });
@@ -52,7 +59,8 @@ class GroupQuantReference final : public GroupQuantCodec {
     std::optional<RandomKey> key;
     if (parameters().subtractive) key = encoded_key(in);
     for_each_group(parameters(), what.layout, *plane_bits, [&](const GroupPlace& place) {
-      const auto x = get_group(place, key, in);
+      auto x = get_group(place, key, in);
+      if (x && parameters().roots) square_roots(place, in, *x);
       for (std::int64_t i = 0; i < place.count; ++i) {
         store_bits(target, offset_of(what.layout, place.begin + i), element_size(what.type),
                    x ? bits_of(what.type, (*x)[i]) : bits_of_nan(what.type));

@@ -13,6 +13,7 @@ std::string codec_words(const codecs::CodecSpec& spec) {
     return spec.name + " at " + std::to_string(spec.bits) + " bits" +
            (groups ? " in groups of " + std::to_string(spec.residual_group) : "") +
            (spec.subtractive_dither ? ", dithered" : "") +
+           (spec.roots ? ", of square roots" : "") +
            (spec.floor == codecs::kNoFloor
                 ? ""
                 : ", from " + number_in_words(double{spec.floor}) + " on");

@@ -38,6 +38,7 @@ CodecSpec read_codec(const Json& json, const CodecSpec& defaults) {
   group = json.value("group", group);
   if (json.contains("dither")) spec.subtractive_dither = json.at("dither") == "subtractive";
   spec.floor = json.value("floor", spec.floor);
+  spec.roots = json.value("roots", spec.roots);
   spec.error_bound = json.value("error_bound", spec.error_bound);
   spec.zero_value = json.value("zero_value", spec.zero_value);
   spec.refresh = json.value("refresh", spec.refresh);
@@ -206,6 +207,22 @@ std::string dither_fault(const CodecSpec& codec) {
          "\" without a \"group\", expected one beside it, such as 256, or \"nonsubtractive\"";
 }
 
+/// What is wrong with "roots", or "".
+std::string roots_fault(const CodecSpec& codec) {
+  if (!codec.roots) return {};
+  if (codec.name != "group_quant") {
+    return "found \"roots\" for \"" + codec.name + "\", expected it for \"group_quant\" only";
+  }
+  if (!codec.subtractive_dither) {
+    return "found \"roots\" with stochastic rounding, expected \"dither\": \"subtractive\" beside "
+           "it";
+  }
+  if (codec.floor != codecs::kNoFloor) {
+    return "found \"roots\" beside a \"floor\", expected one of them";
+  }
+  return {};
+}
+
 PolicyError to_policy_error(const JsonError& error, std::string_view file) {
   return {std::string(file), error.where.line, error.where.column, field_path(error.pointer),
           error.message};
@@ -223,6 +240,7 @@ std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
     return "found no \"error_bound\" beside \"" + codec.name + "\", expected a number above 0";
   }
   if (std::string fault = dither_fault(codec); !fault.empty()) return fault;
+  if (std::string fault = roots_fault(codec); !fault.empty()) return fault;
   if (codecs::make_codec(codec) == nullptr) {
     return "found parameters that \"" + codec.name +
            "\" can't be made with, expected them as the schema's descriptions say";

@@ -15,6 +15,7 @@
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/group_quant/quantize-inl.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
+#include "codecs/cpu/group_quant/roots-inl.h"
 #include "codecs/cpu/group_quant/task-inl.h"
 #include "codecs/cpu/vectors/bits-inl.h"
 #include "codecs/cpu/vectors/code_values-inl.h"
@@ -88,7 +89,9 @@ HWY_NOINLINE void decode_elements(S /*kind*/, const cpu::GroupQuantJob& job, con
         const float lo = float_of_bf16(range.lo);
         const float step = float_of_bf16(range.step);
         const Target<typename S::Raw> target{x, some, past_caches};
-        if (job.subtractive) {
+        if (job.roots) {
+          write_dithered(S(), code, draws, some, target, SquaredRoots(lo, step));
+        } else if (job.subtractive) {
           write_dithered(S(), code, draws, some, target, DitheredValues(lo, step));
         } else {
           write_values(S(), code, some, bits, target, [lo, step](auto df, auto c) HWY_ATTR {

@@ -47,17 +47,24 @@ bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::by
   const GroupTask task(job.key, true, work);
   if (!task.good()) return false;
   const PlaneLayout& layout = job.what.layout;
+  const auto encode_as = [&](auto kind, const GroupBatch& batch, const auto* x) {
+    if (x == nullptr) return false;
+    const int bits = job.codes.bits(batch.plane);
+    const bool good = encode_some_groups<decltype(kind)>(
+        job, x, batch.count, batch.plane * layout.plane_size() + batch.begin, bits, task,
+        out + job.sections.ranges + batch.group * 4,
+        out + job.codes.begin(batch.plane) + batch.begin / 8 * bits);
+    if (!good) *representable = false;
+    return true;
+  };
   return for_each_batch(layout, sizeof(typename S::Raw), job.group, GroupRanges::kMost, source,
                         first, last, work, [&](const GroupBatch& batch, const std::byte* elements) {
-                          const auto* const x = Worked<S>::from(elements, batch.count, work.plane);
-                          if (x == nullptr) return false;
-                          const int bits = job.codes.bits(batch.plane);
-                          const bool good = encode_some_groups<typename Worked<S>::Kind>(
-                              job, x, batch.count, batch.plane * layout.plane_size() + batch.begin,
-                              bits, task, out + job.sections.ranges + batch.group * 4,
-                              out + job.codes.begin(batch.plane) + batch.begin / 8 * bits);
-                          if (!good) *representable = false;
-                          return true;
+                          if (job.roots) {
+                            return encode_as(Float32(), batch,
+                                             rooted_elements<S>(elements, batch.count, work.plane));
+                          }
+                          return encode_as(typename Worked<S>::Kind(), batch,
+                                           Worked<S>::from(elements, batch.count, work.plane));
                         });
 }
 

@@ -44,7 +44,7 @@ class GroupQuantCpu final : public GroupQuantCodec {
     std::ranges::copy(std::as_bytes(what.plane_bits), out.begin() + job.sections.plane_bits_at);
 
     bool representable = true;
-    const bool of_features = interleaves_groups(what.layout, job.group);
+    const bool of_features = has_features(what);
     const bool good = cpu::encode_in_tasks(
         what, job.group, what.layout.planes() * job.sections.groups, parallel, representable,
         [&](std::int64_t first, std::int64_t last, bool* holds) {
@@ -61,7 +61,7 @@ class GroupQuantCpu final : public GroupQuantCodec {
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
     return with_job(what, in, reads, [&](cpu::GroupQuantJob& job) {
-      if (interleaves_groups(what.layout, job.group)) {
+      if (has_features(what)) {
         return decode_features_in_tasks(job, in, target, parallel,
                                         Epilogue([](std::int64_t, std::int64_t) {}));
       }
@@ -78,7 +78,7 @@ class GroupQuantCpu final : public GroupQuantCodec {
 
   bool decode_with(const Description& what, std::span<const std::byte> in, void* target,
                    const Epilogue& epilogue, ParallelFor parallel) const override {
-    const bool of_features = interleaves_groups(what.layout, parameters().group);
+    const bool of_features = has_features(what);
     if (!of_features && !cpu::come_in_pieces(what.layout)) {
       return Codec::decode_with(what, in, target, epilogue, parallel);
     }
@@ -94,6 +94,11 @@ class GroupQuantCpu final : public GroupQuantCodec {
   }
 
  private:
+  /// Whether groups are of one feature, which have code of their own.
+  bool has_features(const Description& what) const noexcept {
+    return !parameters().roots && interleaves_groups(what.layout, parameters().group);
+  }
+
   /// Decodes groups of one feature, some rows at a time, and runs the epilogue after each.
   static bool decode_features_in_tasks(const cpu::GroupQuantJob& job, std::span<const std::byte> in,
                                        void* target, ParallelFor parallel,

@@ -65,6 +65,7 @@ struct GroupQuantJob {
   RandomKey key;  ///< decode: meaningful only if `subtractive`
   bool subtractive;
   float floor;       ///< encode
+  bool roots;        ///< codes are of square roots
   bool past_caches;  ///< decode: whether dense planes are written past the caches
 
   GroupQuantJob(const Description& description, const GroupQuantParameters& parameters,
@@ -77,6 +78,7 @@ struct GroupQuantJob {
         key(random_key),
         subtractive(parameters.subtractive),
         floor(parameters.floor),
+        roots(parameters.roots),
         past_caches(writes_past_caches(description)) {}
 };
 

@@ -73,6 +73,12 @@ __device__ __forceinline__ void store_any_codes(const GroupJob& job, std::byte* 
   store_bytes(at, pack_stretch(codes, bits), (count * bits + 7) / 8);
 }
 
+__device__ __forceinline__ void root_stretch(const GroupJob& job, float (&x)[kStretch]) {
+  if (!job.roots) return;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) x[j] = rooted(x[j]);
+}
+
 /// Elements of a plane's stretch: eight at most, and none if that is not above 0. (Not 0 instead:
 /// ptxas 13.0 makes one instruction of that, VIMNMX.RELU, and takes its predicate for "eight". An
 /// H200 sets it for none, too.)
@@ -104,6 +110,7 @@ __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std:
   for (std::uint32_t s = lane; s < group_slots; s += kWarp) {
     const int count = stretch_count(job, begin + s);
     load(place, p, (begin + s) * kStretch, count, x);
+    root_stretch(job, x);
     bounds.add(x, count);
   }
   __syncwarp();
@@ -119,6 +126,7 @@ __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std:
     const int count = stretch_count(job, slot);
     if (count <= 0) continue;
     load(place, p, slot * kStretch, count, x);
+    root_stretch(job, x);
     store_any_codes(job, out + codes.at + std::int64_t{slot} * codes.bits, codes.bits,
                     p * job.size + std::int64_t{slot} * kStretch, x, count, range);
   }
@@ -174,7 +182,7 @@ __device__ __forceinline__ void store_group_stretch(const GroupJob& job, void* t
 /// Restores the calling thread's stretch of those from `first_slot` on.
 /// @param store store(place, p, e, i, count, x, poisoned): the values x of plane p from its element
 /// e on, which is the i-th of `place`
-template <bool subtractive, typename Store>
+template <bool subtractive, bool kRoots, typename Store>
 __device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const std::int64_t* offsets,
                                                    const std::byte* in, RandomKey key,
                                                    std::int64_t first_slot, const Store& store) {
@@ -214,12 +222,16 @@ __device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const st
       x[j] = affine_value(lo, step, code);
     }
   }
+  if constexpr (kRoots) {
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) x[j] = squared_root(x[j], step);
+  }
   const std::uint32_t e = slot * kStretch;
   store(place.elements, p, e, plane * static_cast<std::uint32_t>(job.size) + e, count, x, poisoned);
 }
 
 /// Restores all elements, with any number of blocks of threads.
-template <bool subtractive, typename Store>
+template <bool subtractive, bool kRoots = false, typename Store>
 __device__ __forceinline__ void decode_any_stretches(const GroupJob& job,
                                                      const std::int64_t* offsets,
                                                      const std::byte* in, const Store& store) {
@@ -227,11 +239,11 @@ __device__ __forceinline__ void decode_any_stretches(const GroupJob& job,
   if constexpr (subtractive) key = load_key(in);
   for (std::int64_t first = std::int64_t{blockIdx.x} * kGroupThreads; first < job.all_slots;
        first += std::int64_t{gridDim.x} * kGroupThreads) {
-    decode_any_stretch<subtractive>(job, offsets, in, key, first, store);
+    decode_any_stretch<subtractive, kRoots>(job, offsets, in, key, first, store);
   }
 }
 
-template <ElementType type, bool subtractive>
+template <ElementType type, bool subtractive, bool kRoots = false>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_decode_any(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
                            void* target) {
@@ -239,7 +251,7 @@ __global__ void __launch_bounds__(kGroupThreads)
                          std::uint32_t i, int count, const float(&x)[kStretch], bool poisoned) {
     store_group_stretch<type>(job, target, place, i, count, x, poisoned);
   };
-  decode_any_stretches<subtractive>(job, offsets, in, store);
+  decode_any_stretches<subtractive, kRoots>(job, offsets, in, store);
 }
 
 }  // namespace cinch::codecs::cuda

@@ -41,7 +41,7 @@ __device__ __forceinline__ void group_values(std::uint64_t packed, int bits, flo
 }
 
 /// Restores a lane's stretch. @param word the group's range, as it is stored
-template <ElementType type, bool subtractive>
+template <ElementType type, bool subtractive, bool kRoots = false>
 __device__ __forceinline__ void restore_group_stretch(std::uint64_t packed, int bits,
                                                       std::uint32_t word, std::int64_t stretch,
                                                       const RoundKeys& keys,
@@ -52,6 +52,10 @@ __device__ __forceinline__ void restore_group_stretch(std::uint64_t packed, int 
   if constexpr (subtractive) draws = keys.draw_block(static_cast<std::uint64_t>(stretch));
   float x[kStretch];
   group_values<subtractive>(packed, bits, lo, step, draws, x);
+  if constexpr (kRoots) {
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) x[j] = squared_root(x[j], step);
+  }
   words_of<type>(x, words);
   if (step == step) return;
 #pragma unroll
@@ -88,7 +92,7 @@ inline constexpr unsigned kGroupDecodeBlocks = kBits == 0            ? 6
                                                                      : 8;
 
 /// Decodes what group_quant_encode encodes, kBits and kShift as there. @pre job.vectors
-template <ElementType type, bool subtractive, int kBits, unsigned kShift>
+template <ElementType type, bool subtractive, int kBits, unsigned kShift, bool kRoots = false>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_decode(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
                        void* target) {
@@ -117,8 +121,8 @@ __global__ void __launch_bounds__(kGroupThreads)
       // What damaged bits of planes make of the codes' places may end behind the data.
       if (kBits == 0 && job.mixed && at + bits > job.end) continue;
       std::uint32_t words[kStretchWords<type>];
-      restore_group_stretch<type, subtractive>(load_group_codes<kBits>(in + at, bits), bits, range,
-                                               stretch, keys, words);
+      restore_group_stretch<type, subtractive, kRoots>(load_group_codes<kBits>(in + at, bits), bits,
+                                                       range, stretch, keys, words);
       if constexpr (kSwaps) {
         store_wide_stretches(static_cast<uint4*>(target), stretch, words);
         continue;

@@ -16,9 +16,11 @@ __device__ __forceinline__ void store_group_range(const GroupJob& job, std::byte
   *reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 4 * group) = range.word();
 }
 
-/// @pre are_quantizable(bounds.min, bounds.max)
+/// @pre are_quantizable(bounds.min, bounds.max) @param kRoots job.roots, here and below
+template <bool kRoots = false>
 __device__ __forceinline__ FloatRange group_range(const GroupJob& job, int bits,
                                                   const FloatBounds& bounds) {
+  if constexpr (kRoots) return RangeMaker(bits).range(rooted(bounds.min), rooted(bounds.max));
   return RangeMaker(bits).range(fmaxf(bounds.min, job.floor), fmaxf(bounds.max, job.floor));
 }
 
@@ -32,14 +34,17 @@ __device__ __forceinline__ void store_group_head(const GroupJob& job, std::byte*
 
 /// The joined codes of a stretch; 0 if its group can't be held.
 /// @param share RangeMaker::scale, as CodePacker::share_of has it
-template <ElementType type>
+template <ElementType type, bool kRoots = false>
 __device__ __forceinline__ std::uint64_t group_codes(
     const GroupJob& job, const std::uint32_t (&words)[kStretchWords<type>], std::int64_t stretch,
     float lo, float share, bool good, const CodePacker& packer) {
   float t[kStretch];
   values_in<type>(words, t);
 #pragma unroll
-  for (int j = 0; j < kStretch; ++j) t[j] = saturated((t[j] - lo) * share);
+  for (int j = 0; j < kStretch; ++j) {
+    if constexpr (kRoots) t[j] = sqrtf(fmaxf(t[j], 0.0F));
+    t[j] = saturated((t[j] - lo) * share);
+  }
   const std::uint64_t packed =
       packer.pack_shares(t, job.keys.draw_block(static_cast<std::uint64_t>(stretch)));
   return good ? packed : 0;
@@ -62,7 +67,7 @@ __device__ __forceinline__ void store_group_codes(std::byte* at, int bits, std::
 /// @param kWhole each group has a stretch for each of its lanes' two, or none at all: then lanes
 /// without stretches need not be left out of a group's bounds
 /// @param a, b the lane's two stretches
-template <ElementType type, int kBits, bool kWhole, unsigned kShift>
+template <ElementType type, int kBits, bool kWhole, bool kRoots = false, unsigned kShift>
 __device__ __forceinline__ void encode_groups(const GroupJob& job, const GroupLanes<kShift>& lanes,
                                               const GroupPlace& place,
                                               const std::uint32_t (&a)[kStretchWords<type>],
@@ -75,7 +80,7 @@ __device__ __forceinline__ void encode_groups(const GroupJob& job, const GroupLa
   const int bits = kBits > 0 ? kBits : place.bits;
   const bool good = are_quantizable(bounds.min, bounds.max);
   FloatRange range = poisoned_floats();
-  if (good) range = group_range(job, bits, bounds);
+  if (good) range = group_range<kRoots>(job, bits, bounds);
   if (place.first && lanes.leads()) {
     store_group_range(job, out, place.group, range);
     if (!good) result->not_representable = 1;
@@ -83,13 +88,13 @@ __device__ __forceinline__ void encode_groups(const GroupJob& job, const GroupLa
   const CodePacker packer(static_cast<std::uint32_t>(bits));
   const float share = packer.share_of(RangeMaker::scale(range.step));
   std::byte* const at = out + place.codes;
-  store_group_codes<kBits>(at, bits,
-                           group_codes<type>(job, a, place.stretch, range.lo, share, good, packer),
-                           place.first);
+  store_group_codes<kBits>(
+      at, bits, group_codes<type, kRoots>(job, a, place.stretch, range.lo, share, good, packer),
+      place.first);
   const std::uint32_t further = lanes.count();
   store_group_codes<kBits>(
       at + further * static_cast<std::uint32_t>(bits), bits,
-      group_codes<type>(job, b, place.stretch + further, range.lo, share, good, packer),
+      group_codes<type, kRoots>(job, b, place.stretch + further, range.lo, share, good, packer),
       place.second);
 }
 
@@ -97,7 +102,7 @@ __device__ __forceinline__ void encode_groups(const GroupJob& job, const GroupLa
 /// elements once, into registers. @param kBits, kShift for which there is code of its own, or
 /// zeros; not 0 only if job.linear
 /// @pre job.vectors
-template <ElementType type, int kBits, unsigned kShift>
+template <ElementType type, int kBits, unsigned kShift, bool kRoots = false>
 __global__ void __launch_bounds__(kGroupThreads, (kGroupEncodeBlocks<type, kBits>))
     group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
                        std::byte* out, Result* result) {
@@ -116,7 +121,7 @@ __global__ void __launch_bounds__(kGroupThreads, (kGroupEncodeBlocks<type, kBits
     std::uint32_t b[kStretchWords<type>];
     load_run<type, kStretch>(elements + first * kStretch, a);
     load_run<type, kStretch>(elements + second * kStretch, b);
-    encode_groups<type, kBits, (kBits > 0)>(job, lanes, place, a, b, out, result);
+    encode_groups<type, kBits, (kBits > 0), kRoots>(job, lanes, place, a, b, out, result);
   }
 }
 

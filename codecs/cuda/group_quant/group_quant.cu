@@ -44,8 +44,8 @@ class GroupQuantCuda final : public DeviceCodec {
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
-          return with_kernel(job, [&](auto bits, auto shift) {
-            return launch(group_quant_encode<type.value, bits.value, shift.value>,
+          return with_kernel(job, [&](auto bits, auto shift, auto roots) {
+            return launch(group_quant_encode<type.value, bits.value, shift.value, roots.value>,
                           warps_blocks(job, 2 * kGroupEncodeBlocks<type.value, bits.value>, stream),
                           kGroupThreads, 0, stream, job, offsets, source, out, result);
           });
@@ -107,10 +107,12 @@ class GroupQuantCuda final : public DeviceCodec {
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
-          return with_kernel(job, [&](auto bits, auto shift) {
+          return with_kernel(job, [&](auto bits, auto shift, auto roots) {
+            constexpr bool kRoots = roots.value;
             return launch_with(
-                job.subtractive ? group_quant_decode<type.value, true, bits.value, shift.value>
-                                : group_quant_decode<type.value, false, bits.value, shift.value>,
+                job.subtractive
+                    ? group_quant_decode<type.value, true, bits.value, shift.value, kRoots>
+                    : group_quant_decode<type.value, kRoots, bits.value, shift.value, kRoots>,
                 warps_blocks(job, kGroupDecodeBlocks<type.value, bits.value>, stream));
           });
         });
@@ -142,15 +144,19 @@ class GroupQuantCuda final : public DeviceCodec {
     }
     return with_any_element(what.type, [&](auto type) {
       return launch_with(
-          job.subtractive ? group_quant_decode_any<type.value, true>
-                          : group_quant_decode_any<type.value, false>,
+          job.roots         ? group_quant_decode_any<type.value, true, true>
+          : job.subtractive ? group_quant_decode_any<type.value, true>
+                            : group_quant_decode_any<type.value, false>,
           blocks_in(stream, blocks_for(job.all_slots, kGroupThreads), kGroupThreads));
     });
   }
 
  private:
-  static SamplesLast samples_of(const Description& what, const void* elements) noexcept {
-    return {what.layout, elements, element_size(what.type)};
+  /// Those whose groups have kernels; of roots there are none.
+  SamplesLast samples_of(const Description& what, const void* elements) const noexcept {
+    SamplesLast samples(what.layout, elements, element_size(what.type));
+    samples.vectors &= !parameters_.roots;
+    return samples;
   }
 
   GroupTiles tiles_of(const GroupJob& job, const SamplesLast& samples,
@@ -175,19 +181,30 @@ class GroupQuantCuda final : public DeviceCodec {
   }
 
   /// Calls f with the bits, and the GroupLanes' shift, for which contiguous planes have code of
-  /// their own, as std::integral_constants; zeros stand for all others.
+  /// their own, and whether codes are of roots, as std::integral_constants; zeros stand for all
+  /// other bits and shifts.
   template <typename F>
   static bool with_kernel(const GroupJob& job, const F& f) noexcept {
+    constexpr std::integral_constant<unsigned, kUsualShift> usual;
+    constexpr std::integral_constant<int, 0> any_bits;
+    constexpr std::integral_constant<unsigned, 0> any_shift;
+    if (job.roots) {
+      constexpr std::integral_constant<int, 3> of_softmax;  // the preset default's
+      if (job.linear && job.usual_bits() == 3) return f(of_softmax, usual, std::true_type());
+      return f(any_bits, any_shift, std::true_type());
+    }
     if (job.linear && job.usual_bits() != 0) {
       return with_bits(job.usual_bits(), [&](auto bits) {
-        return f(bits, std::integral_constant<unsigned, usual_shift(bits.value)>());
+        return f(bits, std::integral_constant<unsigned, usual_shift(bits.value)>(),
+                 std::false_type());
       });
     }
     // The preset default's inputs of norms.
     if (job.linear && job.bits == 4 && job.half_shift == 2) {
-      return f(std::integral_constant<int, 4>(), std::integral_constant<unsigned, 2>());
+      return f(std::integral_constant<int, 4>(), std::integral_constant<unsigned, 2>(),
+               std::false_type());
     }
-    return f(std::integral_constant<int, 0>(), std::integral_constant<unsigned, 0>());
+    return f(any_bits, any_shift, std::false_type());
   }
 
   /// Blocks of threads whose warps take all stretches, piece by piece.

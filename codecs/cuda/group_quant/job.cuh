@@ -29,6 +29,7 @@ struct GroupJob {
   bool mixed;
   bool subtractive;
   float floor;  ///< encode only
+  bool roots;
   int bits;
   std::int64_t plane_bits_at, ranges_at, codes_at;
   std::int64_t end;  ///< encode: encoded size; decode: size of the bytes given
@@ -61,6 +62,7 @@ struct GroupJob {
         mixed(!what.plane_bits.empty()),
         subtractive(parameters.subtractive),
         floor(parameters.floor),
+        roots(parameters.roots),
         bits(parameters.bits),
         plane_bits_at(sections.plane_bits_at),
         ranges_at(sections.ranges),

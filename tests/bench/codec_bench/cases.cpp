@@ -86,6 +86,12 @@ Contender group_quant_dithered(int bits) {
   contender.view = as_samples;
   return contender;
 }
+Contender group_quant_roots(int bits) {
+  const CodecSpec spec = {.name = "group_quant", .subtractive_dither = true, .roots = true};
+  Contender contender = with_bits("group_quant_roots", spec, bits);
+  contender.view = as_samples;
+  return contender;
+}
 /// Samples of which each channel has numbers for two_sided.
 codecs::Description normalized_samples(const codecs::Description& of) {
   static const std::vector<float> ones(1 << 16, 1.0F), zeros(1 << 16, 0.0F);
@@ -190,9 +196,10 @@ std::vector<Group> random_groups(std::int64_t bytes) {
       {normal("f32_row256", rows(f32, 256, bytes)), {division(2), group_quant(2)}},
       {normal("f32_row768", rows(f32, 768, bytes)),
        {division(2), division(4), group_quant(2), group_quant(4), group_quant(2, 64),
-        group_quant_dithered(3), group_quant_dithered(4)}},
+        group_quant_dithered(3), group_quant_dithered(4), group_quant_roots(3)}},
       {normal("f32_row3072", rows(f32, 3072, bytes)), {division(2), group_quant(2)}},
-      {normal("bf16_row768", rows(bf16, 768, bytes)), {division(2), group_quant(2)}},
+      {normal("bf16_row768", rows(bf16, 768, bytes)),
+       {division(2), group_quant(2), group_quant_dithered(3), group_quant_roots(3)}},
       {normal("f32_features768", features(f32, 768, bytes)),
        {group_quant(4), group_quant_dithered(3), group_quant_dithered(4)}},
       {normal("f32_features64", features(f32, 64, bytes)), {group_quant_dithered(4)}},

@@ -16,6 +16,7 @@ TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
     spec.group = kGroups[draw(random, 0, kGroups.size() - 1)];
     spec.subtractive_dither = round % 3 == 0;
     if (round % 7 < 3) spec.floor = static_cast<float>(draw(random, 0, 16)) / 8.0F - 1.7F;
+    spec.roots = spec.subtractive_dither && round % 7 >= 5;
     Description what{.type = random_float(random, *codec_traits(spec.name)),
                      .layout = random_layout(random)};
     std::vector<std::uint8_t> bits(what.layout.planes());
@@ -36,7 +37,11 @@ void expect_like_reference(Random& random, const PlaneLayout& layout, int group)
                  .bits = static_cast<int>(draw(random, 1, 8)),
                  .group = group,
                  .subtractive_dither = draw(random, 0, 1) != 0};
-  if (draw(random, 0, 1) != 0) spec.floor = -0.3F;
+  if (draw(random, 0, 1) != 0) {
+    spec.floor = -0.3F;
+  } else {
+    spec.roots = spec.subtractive_dither && draw(random, 0, 1) != 0;
+  }
   Description what{.type = kFloats[draw(random, 0, 2)], .layout = layout};
   std::vector<std::uint8_t> bits(static_cast<std::size_t>(layout.planes()));
   for (std::uint8_t& b : bits) b = static_cast<std::uint8_t>(draw(random, 1, 8));

@@ -663,6 +663,7 @@ TEST(GroupQuant, EnginesWriteTheSameBytes) {
                                    kGroups[draw(random, 0, kGroups.size() - 1)]);
       spec.subtractive_dither = round % 3 == 0;
       if (round % 7 < 3) spec.floor = static_cast<float>(draw(random, 0, 16)) / 8.0F - 1.7F;
+      spec.roots = spec.subtractive_dither && round % 7 >= 5;
       Description what{.type = random_float(random, *codec_traits(spec.name)),
                        .layout = random_layout(random)};
       if (round % 4 == 0) {

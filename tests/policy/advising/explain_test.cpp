@@ -41,6 +41,8 @@ TEST(Words, NameTheRulesAndTheGuard) {
     "guard": {"every_steps": 0}, "rules": [
       {"match": {"op": "aten::gelu", "operand": "self"}, "codec": {"name": "group_quant", "bits": 4}},
       {"match": {"op": "aten::silu"}, "codec": {"name": "group_quant", "floor": -6.5}},
+      {"match": {"op": "aten::_softmax"},
+       "codec": {"name": "group_quant", "bits": 3, "dither": "subtractive", "roots": true}},
       {"match": {"op": "a", "recomputed": true}, "keep": true},
       {"match": {"op": "b", "recomputed": false}, "keep": true},
       {"match": {"shape": ["*", "64"]}, "keep": true}]})");
@@ -48,6 +50,7 @@ TEST(Words, NameTheRulesAndTheGuard) {
                               "  - b, not recomputed: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("  - aten::gelu self: group_quant at 4 bits\n"));
   EXPECT_THAT(text, HasSubstr("  - aten::silu: group_quant at 2 bits, from -6.5 on\n"));
+  EXPECT_THAT(text, HasSubstr("_softmax: group_quant at 3 bits, dithered, of square roots\n"));
   EXPECT_THAT(text, HasSubstr("  - *, shape * 64: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("Nothing watches"));
   EXPECT_THAT(text, HasSubstr("on a thread of Cinch's"));

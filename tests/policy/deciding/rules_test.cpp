@@ -81,6 +81,26 @@ TEST(Decide, AFloorHoldsWhereAllReadersAllowIt) {
   EXPECT_EQ(floor(source.as_argument()), -3);
 }
 
+TEST(Decide, RootsWinOverOneMoreBit) {
+  const Policy policy = with_rules(
+      R"({"match":{"op":"aten::_softmax"},
+          "codec":{"name":"group_quant","bits":3,"dither":"subtractive","roots":true}},
+         {"match":{"op":"aten::bmm"},"codec":{"name":"group_quant","bits":4}},
+         {"match":{"op":"aten::mm"},"codec":{"name":"group_quant","bits":5}})");
+  const Dims sizes = {8, 64, 64};
+  const auto spec = [&policy](const EntryBuilder& entry) {
+    return policy.decide(entry.build()).candidates.back().spec;
+  };
+  const codecs::CodecSpec roots =
+      spec(EntryBuilder().use("aten::bmm", "self", sizes).use("aten::_softmax", "result", sizes));
+  EXPECT_EQ(roots.bits, 3);
+  EXPECT_TRUE(roots.roots);
+  const codecs::CodecSpec more =
+      spec(EntryBuilder().use("aten::_softmax", "result", sizes).use("aten::mm", "self", sizes));
+  EXPECT_EQ(more.bits, 5);
+  EXPECT_FALSE(more.roots);
+}
+
 TEST(Decide, RulesMayAskForRaw) {
   const Policy policy = with_rules(R"({"match":{"op":"aten::mm"},"codec":{"name":"raw"}})");
   EXPECT_THAT(codec_names(policy.decide(EntryBuilder().use("aten::mm", "self", {64, 64}).build())),

@@ -537,6 +537,27 @@ TEST(Load, DivisionIsDitheredInGroupsOnly) {
     "codec": {"name": "division", "dither": "nonsubtractive"}}]})");
 }
 
+TEST(Load, RootsAreOfDitheredGroups) {
+  const auto rule = [](const std::string& codec) {
+    return R"({"version": 1, "policy": "default", "rules": [
+  {"match": {"op": "aten::_softmax"}, "codec": )" +
+           codec + "}]}";
+  };
+  const Settings s =
+      accepted(rule(R"({"name": "group_quant", "dither": "subtractive", "roots": true})"));
+  EXPECT_TRUE(s.rules.at(0).codec->roots);
+  const std::string where = "p.json:2:57: rules[0].codec.name: ";
+  EXPECT_EQ(refused(rule(R"({"name": "blpa", "roots": true})")),
+            where + "found \"roots\" for \"blpa\", expected it for \"group_quant\" only");
+  EXPECT_EQ(refused(rule(R"({"name": "group_quant", "roots": true})")),
+            where +
+                "found \"roots\" with stochastic rounding, expected \"dither\": "
+                "\"subtractive\" beside it");
+  EXPECT_EQ(refused(rule(R"({"name": "group_quant", "dither": "subtractive", "roots": true,
+                             "floor": 0})")),
+            where + "found \"roots\" beside a \"floor\", expected one of them");
+}
+
 TEST(PresetRules, ACopyOfAPresetIsThePreset) {
   for (const Preset& preset : presets()) {
     const Settings s = accepted(preset.text);

@@ -53,6 +53,7 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
   }
   if (traits && traits->keeps_means && spec.residual_group > 0) label += " in groups";
   if (spec.subtractive_dither) label += " dithered";
+  if (spec.roots) label += " roots";
   if (spec.with_sign) label += " + sign";
   if (spec.with_bounds) label += " + sides of bounds";
   if (spec.without_zero_rows) label += " without zeros";

@@ -145,6 +145,7 @@ class Case {
     spec.residual_group = static_cast<int>(number("residual_group", spec.residual_group));
     spec.with_sign = number("sign", 0) != 0;
     spec.subtractive_dither = number("dither", 0) != 0;
+    spec.roots = number("roots", 0) != 0;
     spec.error_bound = std::stof(text("bound", "0"));
     return spec;
   }
