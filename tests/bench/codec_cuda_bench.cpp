@@ -85,6 +85,9 @@ std::vector<Case> cases() {
                      {1, 1, 3072}});
     }
     all.push_back({"group_quant/3bit_dithered" + suffix, three_bits(), type, {1, 1, 3072}});
+    CodecSpec of_roots = three_bits();
+    of_roots.roots = true;
+    all.push_back({"group_quant/3bit_roots" + suffix, of_roots, type, {1, 1, 3072}});
     for (const std::int64_t edge : {7, 14, 28, 56, 112}) {
       const std::string size = std::to_string(edge) + "x" + std::to_string(edge);
       const std::array<std::int64_t, 3> sample = {std::min<std::int64_t>(64 * 56 / edge, 512), edge,

@@ -73,6 +73,7 @@ __device__ __forceinline__ void store_any_codes(const GroupJob& job, std::byte* 
   store_bytes(at, pack_stretch(codes, bits), (count * bits + 7) / 8);
 }
 
+/// Replaces elements by what is quantized of them.
 __device__ __forceinline__ void root_stretch(const GroupJob& job, float (&x)[kStretch]) {
   if (!job.roots) return;
 #pragma unroll
