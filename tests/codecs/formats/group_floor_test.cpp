@@ -8,6 +8,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/formats/group_quant.h"
+#include "tests/codecs/formats/poisoned_group.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {
@@ -72,17 +73,7 @@ TEST(GroupFloor, AGroupBelowItIsTheFloor) {
 
 TEST(GroupFloor, WhatCannotBeHeldIsNoSmallElement) {
   for (const float bad : {-kInfinity, std::numeric_limits<float>::quiet_NaN(), -0x1p81F}) {
-    std::vector<float> x = with_few_small_ones();
-    x[300] = bad;
-    for (const Engine engine : {Engine::reference, Engine::cpu}) {
-      const auto codec = make_codec(with_floor(kFloor), engine);
-      const Bytes source = make_source(what, x);
-      Bytes out(codec->encoded_bytes(what));
-      EXPECT_FALSE(codec->encode(what, source.data(), out, {}, serial_for).representable) << bad;
-      const std::vector<float> y = values_of(what, decode(*codec, what, out));
-      EXPECT_TRUE(std::isnan(y[300]) && std::isnan(y[511]));
-      EXPECT_FALSE(std::isnan(y[255]) || std::isnan(y[512]));
-    }
+    expect_one_poisoned_group(with_floor(kFloor), what, with_few_small_ones(), bad);
   }
 }
 
