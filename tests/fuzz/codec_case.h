@@ -198,6 +198,7 @@ inline Case::Case(std::span<const std::byte> input) {
   spec.signed_values = static_cast<SignedValues>((fields.flags >> 5) % 3);
   spec.zero_value = (fields.flags & Fields::kZeroValue) != 0;
   spec.subtractive_dither = (fields.flags & Fields::kSubtractive) != 0;
+  spec.roots = spec.subtractive_dither && fields.index_extent[0] % 2 != 0;
   spec.error_bound = fields.error_bound;
   spec.lower = fields.lower;
   spec.upper = fields.upper;
