@@ -28,10 +28,8 @@ std::vector<CodecSpec> all_specs() {
                      .with_sign = bits == 3});
     specs.push_back(
         {.name = "group_quant", .bits = bits, .group = 8 * bits, .with_sign = bits == 3});
-    specs.push_back({.name = "group_quant",
-                     .bits = bits,
-                     .subtractive_dither = true,
-                     .roots = bits % 2 != 0});
+    specs.push_back(
+        {.name = "group_quant", .bits = bits, .subtractive_dither = true, .roots = bits % 2 != 0});
     if (bits == 1) continue;
     specs.push_back({.name = "two_sided",
                      .bits = bits,
