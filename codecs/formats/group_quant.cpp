@@ -53,7 +53,7 @@ std::size_t GroupQuantCodec::encoded_bytes(const Description& what) const noexce
 
 std::optional<EvenErrors> GroupQuantCodec::even_errors(const Description& what) const noexcept {
   const bool interleaved = interleaves_groups(what.layout, parameters_.group);
-  if (!parameters_.subtractive || parameters_.roots) return {};
+  if (!parameters_.subtractive || parameters_.roots) return {};  // squares' errors are not even
   if (!interleaved && !what.layout.is_contiguous()) return {};
   const GroupQuantSections at(parameters_, what.layout, what.plane_bits);
   return EvenErrors{at.ranges,

@@ -18,6 +18,7 @@ namespace {
 
 using namespace reference;
 
+/// Makes elements of a group's decoded roots.
 void square_roots(const GroupPlace& place, std::span<const std::byte> in, std::vector<float>& x) {
   AffineRange range;
   std::memcpy(&range, in.data() + place.range, sizeof range);

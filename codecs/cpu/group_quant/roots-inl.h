@@ -7,6 +7,7 @@
 #define CINCH_CODECS_CPU_GROUP_QUANT_ROOTS_INL_H_
 #endif
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -20,18 +21,19 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// rooted() of n floats, which `roots` may hold.
-inline HWY_NOINLINE void root_floats(const float* x, std::int64_t n, float* roots) {
+/// rooted() of n elements of kind S; `roots` may hold them.
+template <class S>
+HWY_NOINLINE void root_all(const typename S::Raw* x, std::int64_t n, float* roots) {
   const hn::ScalableTag<float> df;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
   const auto limit = hn::Set(df, kAffineMaxMagnitude);
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto v = hn::LoadU(df, x + i);
+    const auto v = S::load(df, x + i);
     const auto root = hn::Sqrt(hn::Max(v, hn::Zero(df)));
     hn::StoreU(hn::IfThenElse(hn::Le(hn::Abs(v), limit), root, v), df, roots + i);
   }
-  for (; i < n; ++i) roots[i] = rooted(x[i]);
+  for (; i < n; ++i) roots[i] = rooted(S::value(std::bit_cast<typename S::Bits>(x[i])));
 }
 
 /// rooted() of `count` elements of kind S; null when memory ran out.
@@ -40,15 +42,11 @@ const float* rooted_elements(const std::byte* x, std::int64_t count, cpu::Buffer
   auto* const roots = room.get<float>(count);
   if (roots == nullptr) return nullptr;
   const auto* const elements = reinterpret_cast<const typename S::Raw*>(x);
-  if constexpr (std::is_same_v<S, Float32>) {
-    root_floats(elements, count, roots);
+  if constexpr (std::is_same_v<S, Float64>) {
+    narrow_doubles(elements, count, roots);
+    root_all<Float32>(roots, count, roots);
   } else {
-    if constexpr (std::is_same_v<S, Float64>) {
-      narrow_doubles(elements, count, roots);
-    } else {
-      to_floats<S>(elements, count, roots);
-    }
-    root_floats(roots, count, roots);
+    root_all<S>(elements, count, roots);
   }
   return roots;
 }

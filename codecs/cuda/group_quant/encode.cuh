@@ -42,7 +42,7 @@ __device__ __forceinline__ std::uint64_t group_codes(
   values_in<type>(words, t);
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
-    if constexpr (kRoots) t[j] = sqrtf(fmaxf(t[j], 0.0F));
+    if constexpr (kRoots) t[j] = sqrtf(fmaxf(t[j], 0.0F));  // rooted, if it can be held
     t[j] = saturated((t[j] - lo) * share);
   }
   const std::uint64_t packed =

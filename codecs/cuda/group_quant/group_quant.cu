@@ -108,7 +108,7 @@ class GroupQuantCuda final : public DeviceCodec {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
           return with_kernel(job, [&](auto bits, auto shift, auto roots) {
-            constexpr bool kRoots = roots.value;
+            constexpr bool kRoots = roots.value;  // which are dithered: no other kernel is made
             return launch_with(
                 job.subtractive
                     ? group_quant_decode<type.value, true, bits.value, shift.value, kRoots>
