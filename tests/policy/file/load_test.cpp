@@ -1,33 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-#include <fstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "policy/algorithms/algorithm.h"
 #include "policy/file/embedded.h"
-#include "policy/policy.h"
+#include "tests/policy/file/parsed.h"
 
 namespace cinch::policy {
 namespace {
-
-Settings accepted(std::string_view text) {
-  const auto result = parse_settings(text, "p.json");
-  if (const auto* error = std::get_if<PolicyError>(&result)) {
-    ADD_FAILURE() << error->to_string();
-    return {};
-  }
-  return std::get<Settings>(result);
-}
-
-std::string refused(std::string_view text) {
-  const auto result = parse_settings(text, "p.json");
-  const auto* error = std::get_if<PolicyError>(&result);
-  return error == nullptr ? "accepted" : error->to_string();
-}
 
 TEST(Load, DefaultsOfEveryField) {
   const Settings s = accepted(R"({"version": 1, "policy": "division", "preset_rules": false})");
@@ -397,19 +378,6 @@ TEST(Load, HostileTextNeverThrows) {
   }
 }
 
-TEST(Presets, AllAreValidAndDescribed) {
-  std::vector<std::string_view> names;
-  for (const Preset& preset : presets()) {
-    names.push_back(preset.name);
-    EXPECT_FALSE(preset.summary.empty());
-    const auto result = load_settings(preset.name);
-    if (const auto* error = std::get_if<PolicyError>(&result)) ADD_FAILURE() << error->to_string();
-    EXPECT_EQ(std::get<Settings>(result).name, preset.name);
-  }
-  EXPECT_THAT(names, testing::ElementsAre("acgc", "actnn", "blpa", "budget", "comet", "default",
-                                          "division", "lossless", "off"));
-}
-
 TEST(Load, TheWindowIsForWhatIsCopiedOrDecodedAhead) {
   EXPECT_EQ(accepted(R"({"version": 1, "policy": "lossless"})").raw_window, 0);
   EXPECT_EQ(accepted(R"({"version": 1, "policy": "lossless", "stream": "side"})").raw_window,
@@ -430,142 +398,6 @@ TEST(Load, WhatIsDerived) {
   EXPECT_TRUE(asked.derive.enabled);
   EXPECT_FALSE(asked.derive.attention);
   EXPECT_EQ(asked.derive.depth, 1);
-}
-
-TEST(Presets, TheDefaultIsWhatAFileThatNamesItSays) {
-  const Settings file = accepted(R"({"version": 1, "policy": "default"})");
-  const Settings preset = std::get<Settings>(load_settings("default"));
-  EXPECT_EQ(file.groups, preset.groups);
-  EXPECT_EQ(file.others.codec, preset.others.codec);
-  EXPECT_TRUE(file.derive.enabled && preset.derive.enabled);
-  ASSERT_EQ(file.rules.size(), preset.rules.size());
-  for (std::size_t i = 0; i < file.rules.size(); ++i) {
-    EXPECT_EQ(file.rules[i].op, preset.rules[i].op);
-    EXPECT_EQ(file.rules[i].codec, preset.rules[i].codec);
-  }
-}
-
-TEST(Presets, AreTheFilesInConfigs) {
-  for (const Preset& preset : presets()) {
-    std::ifstream file(std::string(CINCH_CONFIGS_DIR "/") + std::string(preset.name) + ".json");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_EQ(preset.text, text) << preset.name;
-  }
-}
-
-TEST(PresetRules, FollowTheFilesOwn) {
-  const Settings preset = std::get<Settings>(load_settings("division"));
-  const Settings s = accepted(R"({"version": 1, "policy": "division",
-    "rules": [{"match": {"op": "aten::m*"}, "keep": true}]})");
-  ASSERT_EQ(s.rules.size(), preset.rules.size() + 1);
-  EXPECT_EQ(s.rules.front().op, "aten::m*");
-  EXPECT_EQ(s.rules[1].op, preset.rules.front().op);
-  EXPECT_EQ(s.from_preset.rules, preset.rules.size());
-  EXPECT_FALSE(s.others.keep);
-  EXPECT_EQ(s.others.codec.name, "group_quant");
-  EXPECT_EQ(s.others.codec.bits, 4);
-  EXPECT_TRUE(s.from_preset.others);
-}
-
-TEST(PresetRules, AreThoseOfTheAlgorithmThatTheFileNames) {
-  EXPECT_EQ(accepted(R"({"version": 1, "policy": "comet"})").rules.size(), 1U);
-  EXPECT_TRUE(accepted(R"({"version": 1, "policy": "blpa"})").rules.empty());
-}
-
-TEST(PresetRules, CanBeDropped) {
-  const Settings s = accepted(R"({"version": 1, "policy": "division", "preset_rules": false,
-    "rules": [{"match": {"op": "x"}, "keep": true}]})");
-  EXPECT_EQ(s.rules.size(), 1U);
-  EXPECT_TRUE(s.others.keep);
-  EXPECT_EQ(s.from_preset.rules, 0U);
-  EXPECT_FALSE(s.from_preset.others);
-  EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "preset_rules": 0})"),
-              testing::HasSubstr("preset_rules: found 0, expected a boolean"));
-}
-
-TEST(PresetRules, AreLeftOutWhereTheFileMatchesTheSame) {
-  const Settings preset = std::get<Settings>(load_settings("division"));
-  const Settings s = accepted(R"({"version": 1, "policy": "division",
-    "rules": [{"match": {"op": "aten::gelu", "operand": "self"}, "keep": true},
-              {"match": {"op": "aten::silu"}, "keep": true}]})");
-  EXPECT_EQ(s.from_preset.rules, preset.rules.size() - 1) << "SiLU's rules differ in the operand";
-}
-
-TEST(PresetRules, TheFilesOthersStay) {
-  const Settings s = accepted(R"({"version": 1, "policy": "division", "others": {"keep": true}})");
-  EXPECT_TRUE(s.others.keep);
-  EXPECT_FALSE(s.from_preset.others);
-  EXPECT_GT(s.from_preset.rules, 0U);
-}
-
-TEST(PresetRules, TakeTheFilesDivisionParameters) {
-  const Settings s =
-      accepted(R"({"version": 1, "policy": "division", "division": {"bits": 3, "edge": "paper"}})");
-  ASSERT_FALSE(s.rules.empty());
-  EXPECT_EQ(s.rules.front().codec->bits, 8) << "the preset's rule says so";
-  EXPECT_FALSE(s.rules.front().codec->edge_ceil);
-}
-
-TEST(Load, DivisionsResidualsInGroups) {
-  const Settings s = accepted(R"({"version": 1, "policy": "division",
-    "division": {"bits": 2, "group": 256, "dither": "subtractive"}, "rules": [
-      {"match": {"op": "aten::mm"}, "codec": {"name": "division", "group": 64}},
-      {"match": {"op": "aten::bmm"}, "codec": {"name": "division", "dither": "nonsubtractive"}},
-      {"match": {"op": "aten::gelu"}, "codec": {"name": "group_quant"}}]})");
-  EXPECT_EQ(s.division.residual_group, 256);
-  EXPECT_TRUE(s.division.subtractive_dither);
-  EXPECT_EQ(s.rules[0].codec->residual_group, 64);
-  EXPECT_TRUE(s.rules[0].codec->subtractive_dither);
-  EXPECT_EQ(s.rules[1].codec->residual_group, 256);
-  EXPECT_FALSE(s.rules[1].codec->subtractive_dither);
-  EXPECT_EQ(s.rules[2].codec->group, 256);
-  EXPECT_FALSE(s.rules[2].codec->subtractive_dither) << "DIVISION's dither is no default for it";
-  EXPECT_EQ(s.rules[3].codec->residual_group, 256) << "the preset's";
-  const Settings paper = accepted(R"({"version": 1, "policy": "division"})");
-  EXPECT_EQ(paper.division.residual_group, 0);
-}
-
-TEST(Load, DivisionIsDitheredInGroupsOnly) {
-  EXPECT_EQ(refused(R"({"version": 1, "policy": "division", "division": {
-  "dither": "subtractive"}})"),
-            "p.json:2:13: division.dither: found \"subtractive\" for \"division\" without a "
-            "\"group\", expected one beside it, such as 256, or \"nonsubtractive\"");
-  EXPECT_THAT(refused(R"({"version": 1, "policy": "default", "rules": [{"match": {"op": "aten::mm"},
-    "codec": {"name": "division", "dither": "subtractive"}}]})"),
-              testing::HasSubstr("rules[0].codec.name: found \"subtractive\" for \"division\""));
-  accepted(R"({"version": 1, "policy": "default", "rules": [{"match": {"op": "aten::mm"},
-    "codec": {"name": "division", "dither": "nonsubtractive"}}]})");
-}
-
-TEST(Load, RootsAreOfDitheredGroups) {
-  const auto rule = [](const std::string& codec) {
-    return R"({"version": 1, "policy": "default", "rules": [
-  {"match": {"op": "aten::_softmax"}, "codec": )" +
-           codec + "}]}";
-  };
-  const Settings s =
-      accepted(rule(R"({"name": "group_quant", "dither": "subtractive", "roots": true})"));
-  EXPECT_TRUE(s.rules.at(0).codec->roots);
-  const std::string where = "p.json:2:57: rules[0].codec.name: ";
-  EXPECT_EQ(refused(rule(R"({"name": "blpa", "roots": true})")),
-            where + "found \"roots\" for \"blpa\", expected it for \"group_quant\" only");
-  EXPECT_EQ(refused(rule(R"({"name": "group_quant", "roots": true})")),
-            where +
-                "found \"roots\" with stochastic rounding, expected \"dither\": "
-                "\"subtractive\" beside it");
-  EXPECT_EQ(refused(rule(R"({"name": "group_quant", "dither": "subtractive", "roots": true,
-                             "floor": 0})")),
-            where + "found \"roots\" beside a \"floor\", expected one of them");
-}
-
-TEST(PresetRules, ACopyOfAPresetIsThePreset) {
-  for (const Preset& preset : presets()) {
-    const Settings s = accepted(preset.text);
-    const auto document = nlohmann::json::parse(preset.text);
-    EXPECT_EQ(s.rules.size(), document.value("rules", nlohmann::json::array()).size());
-    EXPECT_EQ(s.from_preset.rules, 0U) << preset.name;
-    EXPECT_FALSE(s.from_preset.others) << preset.name;
-  }
 }
 
 TEST(LoadSettings, UnknownPresetIsSuggested) {
