@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/match.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace cinch::policy {
@@ -56,6 +57,11 @@ bool rule_match(const Rule& rule, const Use& use) noexcept {
     if (!dimension_match(rule.shape[i], use.geometry.sizes[i])) return false;
   }
   return true;
+}
+
+std::vector<Rule>::const_iterator first_match(const std::vector<Rule>& rules,
+                                              const Use& use) noexcept {
+  return std::ranges::find_if(rules, [&use](const Rule& rule) { return rule_match(rule, use); });
 }
 
 }  // namespace cinch::policy

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "policy/policy.h"
 
@@ -18,5 +19,9 @@ std::string_view functional_name(std::string_view op) noexcept;
 
 /// Whether `rule` matches `use`.
 bool rule_match(const Rule& rule, const Use& use) noexcept;
+
+/// The first of `rules` that matches `use`, or their end.
+std::vector<Rule>::const_iterator first_match(const std::vector<Rule>& rules,
+                                              const Use& use) noexcept;
 
 }  // namespace cinch::policy

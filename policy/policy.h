@@ -28,6 +28,9 @@ struct Rule {
   bool keep = false;                       ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
   std::optional<bool> offload;             ///< in place of OffloadSettings
+  /// A rule of the preset "default" under "budget". Where a plan decides, it says how groups are
+  /// held but not in how many bits; elsewhere it is a rule like any other.
+  bool is_advice = false;
 };
 
 /// How float tensors are held of which only the origin is known (a compiled region, a custom
@@ -40,8 +43,9 @@ struct Treatment {
 /// What the settings take over from the preset of their algorithm's name, because the file says
 /// nothing else.
 struct FromPreset {
-  std::size_t rules = 0;  ///< how many of Settings::rules, the last ones
-  bool others = false;    ///< whether Settings::others
+  std::size_t rules = 0;   ///< how many of Settings::rules, behind the file's own
+  bool others = false;     ///< whether Settings::others
+  std::size_t advice = 0;  ///< how many of Settings::rules are advice, the last ones
 };
 
 /// Where encoding and decoding run.
@@ -166,7 +170,7 @@ struct Settings {
   /// Other floats of operators that no rule names: those that tolerate approximation are held by
   /// the codec, all others without loss. `keep`: only what the algorithm itself is for is encoded.
   Treatment others{.keep = true, .codec = {}};
-  std::vector<Rule> rules;  ///< the file's own, then those of the preset
+  std::vector<Rule> rules;  ///< the file's own, then those of the preset, then advice
   FromPreset from_preset;
 };
 

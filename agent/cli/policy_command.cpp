@@ -59,11 +59,15 @@ const char* rescue_text(const policy::RescueSettings& rescue) {
 
 /// What the preset adds to a file, or "" where that is nothing.
 std::string addition_text(const policy::Settings& settings) {
-  const auto& [rules, others] = settings.from_preset;
-  if (rules == 0 && !others) return "";
-  return "; " + counted(settings.rules.size() - rules, "rule") + " of its own, then " +
-         std::to_string(rules) + " of the preset " + settings.policy +
-         (others ? ", and the preset's \"others\"" : "") + " (\"preset_rules\": false drops them)";
+  const auto& [rules, others, advice] = settings.from_preset;
+  if (rules == 0 && !others && advice == 0) return "";
+  std::string text = "; " + counted(settings.rules.size() - rules - advice, "rule") + " of its own";
+  if (rules != 0 || others) {
+    text += ", then " + std::to_string(rules) + " of the preset " + settings.policy;
+  }
+  if (advice != 0) text += ", then " + std::to_string(advice) + " of the preset default as advice";
+  if (others) text += ", and the preset's \"others\"";
+  return text + " (\"preset_rules\": false drops them)";
 }
 
 void print(const policy::Settings& settings) {

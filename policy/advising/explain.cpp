@@ -12,8 +12,7 @@ std::string codec_words(const codecs::CodecSpec& spec) {
     const bool groups = traits->keeps_means && spec.residual_group > 0;
     return spec.name + " at " + std::to_string(spec.bits) + " bits" +
            (groups ? " in groups of " + std::to_string(spec.residual_group) : "") +
-           (spec.subtractive_dither ? ", dithered" : "") +
-           (spec.roots ? ", of square roots" : "") +
+           (spec.subtractive_dither ? ", dithered" : "") + (spec.roots ? ", of square roots" : "") +
            (spec.floor == codecs::kNoFloor
                 ? ""
                 : ", from " + number_in_words(double{spec.floor}) + " on");
@@ -73,9 +72,13 @@ std::string explain(const Settings& s) {
   std::string text = algorithm_of(s).words(s) + "\n";
   if (!s.rules.empty()) {
     text += "Before that, the first of these rules that matches decides:\n";
-    const std::size_t own_rules = s.rules.size() - s.from_preset.rules;
+    const std::size_t before_advice = s.rules.size() - s.from_preset.advice;
+    const std::size_t own_rules = before_advice - s.from_preset.rules;
     for (std::size_t i = 0; i < s.rules.size(); ++i) {
-      if (i == own_rules) text += "  of the preset " + s.policy + ":\n";
+      if (i == own_rules && i != before_advice) text += "  of the preset " + s.policy + ":\n";
+      if (i == before_advice) {
+        text += "  of the preset default, but for the bits, where a plan decides about these:\n";
+      }
       text += rule_words(s.rules[i]);
     }
   }

@@ -46,6 +46,8 @@ struct Algorithm {
   /// Unless the file says otherwise (DeriveSettings). Not where noise is predicted by trials of
   /// group_quant.
   bool signs_in_sources = false;
+  /// Takes the rules of the preset "default" as advice (Rule::is_advice).
+  bool takes_advice = false;
 };
 
 /// All algorithms, in the order in which they are shown.

@@ -34,7 +34,8 @@ constexpr std::array kAlgorithms = {
               .read = read_budget,
               .fault = budget_fault,
               .director = make_budget_director,
-              .derives = true},
+              .derives = true,
+              .takes_advice = true},
     Algorithm{.name = "lossless", .words = lossless_words, .exact = true, .derives = true},
     Algorithm{.name = "off", .words = lossless_words, .exact = true, .idle = true},
 };

@@ -41,8 +41,8 @@ constexpr std::size_t again_share = 10;
 constexpr std::uint32_t most_vain = 4;
 // The largest ratio of stored to planned bytes that is believed.
 constexpr double most_overhead = 4;
-// Where the budget can't be met, plans may take so many times the fewest bytes that can be: the
-// last fifth costs more quality than all before it.
+// Plans may take so many times the fewest bytes that can be where the budget can't be met, and
+// where a ratio is asked for: the last fifth costs more quality than all before it.
 constexpr double above_least = 1.2;
 // Relative variance of the gradients, as planned, up to which bits are worth less than the time of
 // what is slow to compute. A mini-batch's own variance is a hundred times as large.
@@ -73,7 +73,7 @@ class Budget final : public Director {
                                              std::max(capacity(*last), unmet_bytes_);
     const bool rested = step >= planned_at_ + steps_of_rest || planned_at_ == 0;
     if (footprint_.raw_bytes != 0 && (over || (news_ && rested))) plan(step, over);
-    tell_unmet(step);
+    tell_least(step);
     tried_bytes_ = kept_bytes_ = 0;
     const std::uint64_t within = step % settings_.every_steps;
     trying_ = step > 0 && (trying_anew(step) || within < round_steps_);
@@ -388,16 +388,22 @@ class Budget final : public Director {
     const auto best_within = [&problem](double bytes) {
       return plan_with_derivation(problem.layers, bytes, problem.derived_cost);
     };
+    const auto is_harmless = [stores_slow](const Selection& plan) {
+      return plan.fits && plan.cost <= harmless * (stores_slow ? 2 : 1);
+    };
     Selection best = best_within(capacity_for_entries());
-    const bool is_harmless = best.fits && best.cost <= harmless * (stores_slow ? 2 : 1);
-    if (!slow.empty() && !is_harmless) {
+    if (!slow.empty() && !is_harmless(best)) {
       problem = this->problem(/*computes_slow=*/true);
       best = best_within(capacity_for_entries());
     }
-    const double least = overall(best.size);
-    const bool meets = best.fits || least <= capacity(footprint_);  // without room for trials
-    unmet_bytes_ = meets ? 0 : above_least * least;
-    if (!meets) best = best_within(for_entries(unmet_bytes_));
+    const double least = overall(best_within(0).size);
+    const double enough = above_least * least;
+    const bool is_met = best.fits || least <= capacity(footprint_);  // without room for trials
+    const bool is_near = !is_harmless(best) && capacity(footprint_) < enough;
+    least_bytes_ = is_near ? least : 0;
+    // Who names bytes gets them.
+    unmet_bytes_ = is_near && (settings_.peak_bytes == 0 || !is_met) ? enough : 0;
+    if (unmet_bytes_ != 0) best = best_within(for_entries(unmet_bytes_));
     const bool current_fits = planned_at_ != 0 && !over;
     if (current_fits && !(best.cost < (1 - worthwhile) * cost_as_chosen(problem))) return;
     planned_at_ = std::max<std::uint64_t>(step, 1);
@@ -407,15 +413,23 @@ class Budget final : public Director {
     }
   }
 
-  /// Says once that the budget can't be met. The fewest possible bytes are not known until layers
-  /// were tried.
-  void tell_unmet(std::uint64_t step) {
-    if (said_ || unmet_bytes_ == 0 || trying_anew(step)) return;
+  /// Says once that the budget can't be met, or that this would cost quality. The fewest possible
+  /// bytes are not known until layers were tried.
+  void tell_least(std::uint64_t step) {
+    if (said_ || least_bytes_ == 0 || step <= round_steps_ || trying_anew(step)) return;
     said_ = true;
-    say("budget: " + size_text(capacity(footprint_)) +
-        " can't be met: " + size_text(unmet_bytes_ / above_least) + " is the least that " +
-        size_text(static_cast<double>(footprint_.raw_bytes)) +
-        " of activations can be held in; going on with up to " + size_text(unmet_bytes_) +
+    const double asked = capacity(footprint_);
+    const std::string least = size_text(least_bytes_) + " is the least that " +
+                              size_text(static_cast<double>(footprint_.raw_bytes)) +
+                              " of activations can be held in; ";
+    if (unmet_bytes_ == 0) {
+      say("budget: " + size_text(asked) + " costs quality: " + least +
+          size_text(above_least * least_bytes_) + " would cost little");
+      return;
+    }
+    const bool is_less = asked < least_bytes_;
+    say("budget: " + size_text(asked) + (is_less ? " can't be met: " : " would cost quality: ") +
+        least + "going on with up to " + size_text(unmet_bytes_) +
         ", since the last bytes cost the most quality");
   }
 
@@ -451,7 +465,8 @@ class Budget final : public Director {
   std::vector<Known> known_;
   Footprint footprint_;
   double overhead_ = 1;
-  double unmet_bytes_ = 0;  // what is stored at most where the budget can't be met; 0: it is met
+  double least_bytes_ = 0;  // the fewest bytes that can be, where the budget is near; else 0
+  double unmet_bytes_ = 0;  // what is stored at most where the budget is not met; 0: it is
   bool news_ = false;
   bool said_ = false;
   bool trying_ = false;

@@ -11,24 +11,31 @@
 namespace cinch::policy {
 namespace {
 
-/// Whether groups have subtractive dithering, which does not keep zeros: as under the preset
-/// "default".
-bool is_dithered(LayerKind kind) noexcept {
-  return kind != LayerKind::other;
-}
-
-Choice grouped(LayerKind kind, int bits) {
+/// Groups as the preset "default" has them, but for their bits. Without advice operators of no
+/// known kind do without subtractive dithering, which does not keep zeros.
+Choice grouped(const Layer& layer, int bits) {
   Choice choice;
   choice.action = Choice::Action::encode;
-  choice.spec.name = "group_quant";
+  choice.spec = {.name = "group_quant", .subtractive_dither = layer.kind != LayerKind::other};
+  if (layer.advice && layer.advice->name == choice.spec.name) choice.spec = *layer.advice;
   choice.spec.bits = bits;
-  choice.spec.subtractive_dither = is_dithered(kind);
   return choice;
 }
 
+/// Of operators of no known kind `default`'s bits are the fewest.
+int least_bits_of(const Layer& layer) {
+  if (layer.kind == LayerKind::other && layer.advice) return layer.advice->bits;
+  return least_measured_bits(layer.kind, layer.operand);
+}
+
+/// What nothing is known of yet.
+Choice cautious(const Layer& layer) {
+  return grouped(layer, std::max(4, least_bits_of(layer)));
+}
+
 /// The layer's values are computed from others, or held so where that can't be done after all.
-Choice derived(LayerKind kind) {
-  Choice choice = grouped(kind, 4);
+Choice derived(const Layer& layer) {
+  Choice choice = cautious(layer);
   choice.derived = true;
   return choice;
 }
@@ -63,10 +70,10 @@ constexpr double seconds_per_offloaded_byte = 2 / 12e9;
 }  // namespace
 
 std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
-  const int least = least_measured_bits(layer.kind, layer.operand);
+  const int least = least_bits_of(layer);
   std::vector<Choice> menu;
   for (const int bits : {1, 2, 3, 4, 6, 8}) {
-    if (bits >= least) menu.push_back(grouped(layer.kind, bits));
+    if (bits >= least) menu.push_back(grouped(layer, bits));
   }
   if (is_feature_map(layer.kind)) {
     for (const int bits : {2, 4}) menu.push_back(divided(settings.division, bits));
@@ -74,22 +81,22 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
   // On a device, sizes that depend on the data are known too late to be weighed.
   if (!layer.on_device) menu.push_back({Choice::Action::lossless, {}, 0, {}});
   menu.push_back({});
-  if (layer.derivable) menu.push_back(derived(layer.kind));
+  if (layer.derivable) menu.push_back(derived(layer));
   const bool offloads = settings.budget.offload && layer.on_device;
   if (!offloads || layer.raw_bytes < settings.offload.min_bytes) return menu;
   for (const int bits : {4, 8}) {
     if (bits < least) continue;
-    menu.push_back(offloaded(grouped(layer.kind, bits)));
+    menu.push_back(offloaded(grouped(layer, bits)));
   }
   menu.push_back(offloaded({}));
   return menu;
 }
 
 Choice budget_start(const Layer& layer, const Settings& settings) {
-  if (layer.derivable) return derived(layer.kind);
+  if (layer.derivable) return derived(layer);
   // Errors of a source reach all that is computed from it.
   if (is_feature_map(layer.kind) && !layer.is_source) return divided(settings.division, 2);
-  return grouped(layer.kind, 4);
+  return cautious(layer);
 }
 
 double seconds_of(const Choice& choice, double raw_bytes, double held_bytes) noexcept {
@@ -113,10 +120,10 @@ std::string budget_words(const Settings& settings) {
          "Among 1 to 8 bits, DIVISION, lossless" +
          std::string(b.offload ? ", raw and, of CUDA tensors, the host's memory" : " and raw") +
          " a knapsack is solved at step boundaries, "
-         "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
-         "says so, and up to a fifth more than the fewest possible bytes are used. What can be "
-         "computed from other activations is, where that "
-         "costs less than storing it. A second of encoding and decoding counts like " +
+         "and a new plan is taken when it is clearly better. If the budget can't be met, or is a "
+         "ratio that only the fewest bits would meet, one line says so, and up to a fifth more "
+         "than the fewest possible bytes are used. What can be computed from other activations is, "
+         "where that costs less than storing it. A second of encoding and decoding counts like " +
          number_in_words(b.variance_per_second) + " of relative variance.";
 }
 

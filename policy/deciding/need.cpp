@@ -271,6 +271,9 @@ Need need_by(std::vector<Rule>::const_iterator rule, const Settings& settings, c
     return with_bits_for_type(default_need(settings, use, fact, choice), use);
   };
   if (rule == settings.rules.end()) return by_default();
+  if (rule->is_advice && choice != nullptr) {
+    if (Need planned = by_default(); planned.chosen) return planned;
+  }
   if (rule->keep || !rule->codec) return {Level::keep, {}, "a rule keeps it"};
 
   const CodecSpec& codec = *rule->codec;
@@ -294,9 +297,7 @@ Need need_by(std::vector<Rule>::const_iterator rule, const Settings& settings, c
 
 Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
              const Choice* choice) {
-  const auto rule = std::ranges::find_if(
-      settings.rules, [&use](const Rule& candidate) { return rule_match(candidate, use); });
-  return need_by(rule, settings, use, fact, choice);
+  return need_by(first_match(settings.rules, use), settings, use, fact, choice);
 }
 
 Need need_of(const Settings& settings, const Use& use, const BackwardRead& read,

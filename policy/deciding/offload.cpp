@@ -10,8 +10,7 @@ namespace {
 
 Decision::Offload offload_of(const Settings& settings, const Use& use, bool chosen) noexcept {
   using enum Decision::Offload;
-  const auto rule = std::ranges::find_if(
-      settings.rules, [&use](const Rule& candidate) { return rule_match(candidate, use); });
+  const auto rule = first_match(settings.rules, use);
   if (rule != settings.rules.end() && rule->offload) return *rule->offload ? always : never;
   if (settings.offload.enabled || chosen) return always;
   return settings.offload.rescue ? under_pressure : never;

@@ -122,21 +122,35 @@ bool match_the_same(const Rule& a, const Rule& b) {
          std::tie(b.op, b.operand, b.dtype, b.shape, b.recomputed);
 }
 
-/// Takes over what the preset of the algorithm's name says and the file `json` does not. The
-/// preset's rules are read as if they stood behind the file's own. One that matches the same as an
-/// earlier rule would never decide and is left out, so a copy of a preset takes over nothing.
-void take_over_preset(const Json& json, Settings& settings) {
-  if (!json.value("preset_rules", true)) return;
+Json preset_named(std::string_view name) {
   const std::span<const Preset> all = presets();
-  const auto preset = std::ranges::find(all, settings.policy, &Preset::name);
-  if (preset == all.end()) return;
-  const Json theirs = Json::parse(preset->text);
-  for (const Json& member : theirs.value("rules", Json::array())) {
+  const auto preset = std::ranges::find(all, name, &Preset::name);
+  return preset == all.end() ? Json::object() : Json::parse(preset->text);
+}
+
+/// Adds the rules of a preset behind those of the file. One that matches the same as an earlier
+/// rule would never decide and is left out, so a copy of a preset takes over nothing.
+/// @return how many were added
+std::size_t add_rules(const Json& preset, Settings& settings, bool is_advice) {
+  const std::size_t before = settings.rules.size();
+  for (const Json& member : preset.value("rules", Json::array())) {
     Rule rule = read_rule(member, settings.division);
+    rule.is_advice = is_advice;
     const auto same = [&rule](const Rule& earlier) { return match_the_same(earlier, rule); };
     if (std::ranges::any_of(settings.rules, same)) continue;
     settings.rules.push_back(std::move(rule));
-    ++settings.from_preset.rules;
+  }
+  return settings.rules.size() - before;
+}
+
+/// Takes over what the preset of the algorithm's name says and the file `json` does not, and the
+/// rules of "default" as advice where the algorithm wants that.
+void take_over_preset(const Json& json, Settings& settings) {
+  if (!json.value("preset_rules", true)) return;
+  const Json theirs = preset_named(settings.policy);
+  settings.from_preset.rules = add_rules(theirs, settings, /*is_advice=*/false);
+  if (algorithm_of(settings).takes_advice) {
+    settings.from_preset.advice = add_rules(preset_named("default"), settings, /*is_advice=*/true);
   }
   if (!json.contains("others") && theirs.contains("others")) {
     settings.others = read_treatment(theirs.at("others"), settings.division);
@@ -276,7 +290,8 @@ std::optional<JsonError> check_meaning(const Settings& settings, const JsonSourc
                      std::move(message)};
   }
   std::vector<std::pair<std::string, const CodecSpec*>> chosen;  // where, and what
-  const std::size_t own_rules = settings.rules.size() - settings.from_preset.rules;
+  const std::size_t own_rules =
+      settings.rules.size() - settings.from_preset.rules - settings.from_preset.advice;
   for (std::size_t i = 0; i < own_rules; ++i) {
     const auto& codec = settings.rules[i].codec;
     if (codec) chosen.emplace_back("/rules/" + std::to_string(i) + "/codec/name", &*codec);

@@ -9,6 +9,7 @@
 #include "policy/deciding/describe_layer.h"
 #include "tests/policy/director_builder.h"
 #include "tests/policy/entry_builder.h"
+#include "tests/policy/file/parsed.h"
 
 namespace cinch::policy {
 namespace {
@@ -35,6 +36,26 @@ TEST(BudgetMenu, GroupsAreDitheredWhereZerosNeedNotStayZeros) {
           << static_cast<int>(kind) << ' ' << choice.spec.name << ' ' << choice.spec.bits;
     }
   }
+}
+
+TEST(BudgetMenu, GroupsAreAsAdvisedButForTheirBits) {
+  Layer advised = layer(LayerKind::elementwise);
+  advised.advice = {.name = "group_quant", .bits = 6, .group = 64, .floor = -3};
+  const auto bits = [&advised] {
+    auto menu = budget_menu(advised, Settings());
+    menu.push_back(budget_start(advised, Settings()));
+    std::vector<int> bits;
+    for (const Choice& choice : menu) {
+      if (choice.spec.name != "group_quant") continue;
+      EXPECT_EQ(choice.spec.group, 64);
+      EXPECT_EQ(choice.spec.floor, -3);
+      bits.push_back(choice.spec.bits);
+    }
+    return bits;
+  };
+  EXPECT_THAT(bits(), testing::ElementsAre(3, 4, 6, 8, 4));
+  advised.kind = LayerKind::other;
+  EXPECT_THAT(bits(), testing::ElementsAre(6, 8, 6)) << "no fewer than advised";
 }
 
 /// Bits of the groups that an entry of one or two uses may have; negative without dithering.
@@ -68,6 +89,26 @@ TEST(BudgetMenu, OperandsHaveTheirLeastBits) {
   EXPECT_THAT(bits_of(attention, "result0", attention, "query"), testing::ElementsAre(4, 6, 8));
   EXPECT_THAT(bits_of("aten::_softmax", "result", "aten::bmm", "self"), testing::ElementsAre())
       << "are no layer's activation";
+}
+
+/// What the preset "default" says of the layer that an entry of these uses is.
+std::optional<codecs::CodecSpec> advice_for(EntryBuilder& builder) {
+  const Settings settings =
+      accepted(R"({"version": 1, "policy": "budget", "budget": {"ratio": 9}})");
+  const auto described =
+      describe_layer(Policy(settings), *make_director(settings), builder.build());
+  EXPECT_TRUE(described);
+  return described ? described->advice : std::nullopt;
+}
+
+TEST(BudgetMenu, AdviceIsThatOfAllReaders) {
+  EntryBuilder gelu, norm, both;
+  gelu.use("aten::gelu", "self", {8, 64, 64});
+  norm.use("aten::native_layer_norm", "input", {8, 64, 64});
+  EXPECT_EQ(advice_for(gelu)->floor, -3);
+  EXPECT_EQ(advice_for(norm)->group, 64);
+  both.use("aten::gelu", "self", {8, 64, 64}).use("aten::addmm", "mat1", {512, 64});
+  EXPECT_EQ(advice_for(both), std::nullopt) << "linear layers have no floor";
 }
 
 TEST(BudgetMenu, EveryLayerMayBeKeptAndBeginsWithItsMenu) {

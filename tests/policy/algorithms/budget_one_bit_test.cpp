@@ -13,7 +13,7 @@ class OneBitTest : public testing::Test {
   /// A large layer and a small one, and a budget that 2 bits just meet.
   void start(std::uint32_t guard_every_steps) {
     Settings settings = with("budget");
-    settings.budget.ratio = 16;
+    settings.budget.peak_bytes = (5 << 20) / 16;
     settings.guard.every_steps = guard_every_steps;
     director_ = make_director(settings);
     director_->begin_step(0, nullptr);

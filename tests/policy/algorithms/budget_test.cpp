@@ -15,9 +15,13 @@ using Action = Choice::Action;
 
 class BudgetTest : public testing::Test {
  protected:
-  void start(double ratio) {
+  void start(double ratio) { start({.ratio = ratio}); }
+
+  void start(const BudgetSettings& budget) {
+    layers_.clear();
+    step_ = 0;
     Settings settings = with("budget");
-    settings.budget.ratio = ratio;
+    settings.budget = budget;
     director_ = make_director(settings);
     director_->begin_step(0, nullptr);
     for (int i = 0; i < 4; ++i) {
@@ -67,8 +71,7 @@ class BudgetTest : public testing::Test {
 };
 
 TEST_F(BudgetTest, KeepsToTheBudget) {
-  for (const double ratio : {2.0, 5.0, 8.0, 10.0}) {
-    layers_.clear();
+  for (const double ratio : {2.0, 5.0, 8.0}) {
     start(ratio);
     step();
     step();
@@ -81,8 +84,36 @@ TEST_F(BudgetTest, KeepsToTheBudget) {
   }
 }
 
+TEST_F(BudgetTest, BytesNearTheFewestAreKeptToAndARatioIsNot) {
+  constexpr std::size_t bytes = 840'000;  // for 8 MiB, of which the fewest are 0.75 MiB
+  start({.peak_bytes = bytes});
+  while (step_ < 40) step();
+  EXPECT_LE(stored(), bytes);
+  EXPECT_EQ(
+      director_->take_message(),
+      "budget: 0.80 MiB costs quality: 0.75 MiB is the least that 8.00 MiB of activations can "
+      "be held in; 0.90 MiB would cost little");
+  start(10.0);
+  while (step_ < 40) step();
+  EXPECT_GT(stored(), bytes);
+  EXPECT_EQ(
+      director_->take_message(),
+      "budget: 0.80 MiB would cost quality: 0.75 MiB is the least that 8.00 MiB of activations "
+      "can be held in; going on with up to 0.90 MiB, since the last bytes cost the most "
+      "quality");
+}
+
+TEST_F(BudgetTest, ARatioNearTheFewestIsKeptToWhereTrialsFindNoHarm) {
+  start(10.0);
+  while (step_ < 60) {
+    step();
+    for (const auto number : layers_) measure(number, 1e-6);
+  }
+  EXPECT_LE(static_cast<double>(stored()), static_cast<double>(layers_.size() << 20) / 10);
+}
+
 TEST_F(BudgetTest, NeverGivesAttentionTwoBits) {
-  start(10.6);
+  start({.peak_bytes = 800'000});
   for (int i = 0; i < 5; ++i) step();
   for (const auto number : layers_) {
     const Choice& choice = director_->choice(number);
@@ -206,13 +237,9 @@ TEST_F(BudgetTest, TriesAllLayersWithinAShareOfMemory) {
 }
 
 TEST_F(BudgetTest, WhatIsKeptForTrialsAndTheGuardIsPartOfTheBudget) {
-  for (const double ratio : {6.0, 10.0}) {
-    layers_.clear();
-    step_ = 0;
-    start(ratio);
+  for (const std::size_t capacity : {(8U << 20) / 6, (8U << 20) / 10}) {
+    start({.peak_bytes = capacity});
     step();
-    const auto capacity =
-        static_cast<std::size_t>(static_cast<double>(layers_.size() << 20) / ratio);
     std::size_t tried = 0;
     for (int i = 0; i < 250; ++i) {
       std::size_t kept = *director_->room_for_guard();

@@ -45,6 +45,24 @@ TEST(Decide, BroadRulesCannotApproximateWhatMustBeExact) {
   EXPECT_THAT(codec_names(action("MyFunction", "x")), testing::ElementsAre("division"));
 }
 
+TEST(Decide, AdviceHoldsWhatNoPlanDecides) {
+  const Policy policy = preset("budget");
+  Choice plan;
+  plan.action = Choice::Action::encode;
+  plan.spec = {.name = "group_quant", .bits = 6};
+  const auto spec = [&](std::string_view op, std::string_view operand, Origin origin = Origin::op) {
+    EntryBuilder builder;
+    EntryDescription entry = builder.use(op, operand, {8, 64, 64}).from(origin).build();
+    entry.choice = &plan;
+    return policy.decide(entry).candidates.at(0).spec;
+  };
+  EXPECT_EQ(spec("aten::native_layer_norm", "input").bits, 6) << "the plan's";
+  EXPECT_EQ(spec("aten::_log_softmax", "result").name, "exponent_pack") << "of 64 classes";
+  EXPECT_EQ(spec("LigerSiLUMulFunction", "x", Origin::function).name, "exponent_pack")
+      << "the rule is for matrices";
+  EXPECT_EQ(spec("CheckpointFunction", "x", Origin::function).bits, 4);
+}
+
 TEST(Decide, NoRuleApproximatesWhatIsMagnified) {
   const Policy policy =
       with_rules(R"({"match":{"op":"aten::bmm"},"codec":{"name":"group_quant","bits":4}})");
