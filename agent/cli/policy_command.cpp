@@ -12,41 +12,6 @@
 namespace cinch::cli {
 namespace {
 
-using policy::Rule;
-
-std::string dtype_text(const Rule& rule) {
-  return rule.dtype ? std::string(name_of(*rule.dtype)) : "*";
-}
-
-std::string shape_text(const Rule& rule) {
-  std::string text;
-  for (const std::string& dimension : rule.shape) text += (text.empty() ? "" : ", ") + dimension;
-  return text.empty() ? "*" : '[' + text + ']';
-}
-
-std::string codec_text(const codecs::CodecSpec& spec) {
-  const auto traits = codecs::codec_traits(spec.name);
-  if (traits && traits->keeps_means) {
-    return spec.name + ": block " + std::to_string(spec.block) + ", bits " +
-           std::to_string(spec.bits) + ", edge " + (spec.edge_ceil ? "ceil" : "paper") +
-           (spec.residual_group > 0 ? ", group " + std::to_string(spec.residual_group) : "") +
-           (spec.subtractive_dither ? ", subtractive dither" : "");
-  }
-  if (traits && traits->precision == codecs::Precision::bits) {
-    return spec.name + ": bits " + std::to_string(spec.bits) +
-           (traits->shares_ranges ? ", group " + std::to_string(spec.group) : "") +
-           (spec.subtractive_dither ? ", subtractive dither" : "") +
-           (spec.roots ? ", of square roots" : "") +
-           (spec.floor == codecs::kNoFloor
-                ? ""
-                : ", floor " + policy::number_in_words(double{spec.floor}));
-  }
-  if (traits && traits->precision == codecs::Precision::error_bound) {
-    return spec.name + ": error_bound " + policy::number_in_words(double{spec.error_bound});
-  }
-  return spec.name;
-}
-
 const char* offload_text(const policy::OffloadSettings& offload) {
   if (offload.enabled) return "of CUDA tensors, always";
   return offload.rescue ? "of CUDA tensors, when a device is out of memory" : "never";
@@ -75,7 +40,7 @@ void print(const policy::Settings& settings) {
   const policy::Algorithm& algorithm = policy::algorithm_of(settings);
   if (algorithm.idle && !settings.rescue.enabled) return;
   if (algorithm.codec != nullptr) {
-    std::printf("  codec      %s\n", codec_text(algorithm.codec(settings)).c_str());
+    std::printf("  codec      %s\n", policy::codec_in_words(algorithm.codec(settings)).c_str());
   }
   std::printf("  min_bytes  %zu\n", settings.min_bytes);
   const auto whose = [](bool ours) { return ours ? "Cinch's" : "PyTorch's own"; };
@@ -85,12 +50,7 @@ void print(const policy::Settings& settings) {
   std::printf("  rescue     %s\n", rescue_text(settings.rescue));
   std::printf("  seed       %u\n", settings.seed);
   if (settings.rules.empty()) return;
-  Table table({"op", "operand", "dtype", "shape", "what"});
-  for (const Rule& rule : settings.rules) {
-    table.add({rule.op, rule.operand, dtype_text(rule), shape_text(rule),
-               rule.keep ? "keep" : codec_text(*rule.codec)});
-  }
-  std::printf("  rules, the first match decides:\n%s", table.render("    ").c_str());
+  std::printf("  rules, the first match decides:\n%s", policy::rules_in_words(settings).c_str());
 }
 
 }  // namespace

@@ -6,25 +6,8 @@
 namespace cinch::policy {
 namespace {
 
-std::string codec_words(const codecs::CodecSpec& spec) {
-  const auto traits = codecs::codec_traits(spec.name);
-  if (traits && traits->precision == codecs::Precision::bits) {
-    const bool groups = traits->keeps_means && spec.residual_group > 0;
-    return spec.name + " at " + std::to_string(spec.bits) + " bits" +
-           (groups ? " in groups of " + std::to_string(spec.residual_group) : "") +
-           (spec.subtractive_dither ? ", dithered" : "") + (spec.roots ? ", of square roots" : "") +
-           (spec.floor == codecs::kNoFloor
-                ? ""
-                : ", from " + number_in_words(double{spec.floor}) + " on");
-  }
-  if (traits && traits->precision == codecs::Precision::error_bound) {
-    return spec.name + " within " + number_in_words(double{spec.error_bound});
-  }
-  return spec.name;
-}
-
 std::string treatment_words(const Treatment& treatment) {
-  return treatment.keep ? "stay as they are" : "are held by " + codec_words(treatment.codec);
+  return treatment.keep ? "stay as they are" : "are held by " + codec_in_words(treatment.codec);
 }
 
 std::string rule_words(const Rule& rule) {
@@ -36,7 +19,7 @@ std::string rule_words(const Rule& rule) {
     text += ", shape";
     for (const std::string& dimension : rule.shape) text += " " + dimension;
   }
-  text += ": " + (rule.keep ? "stays as it is" : codec_words(*rule.codec));
+  text += ": " + (rule.keep ? "stays as it is" : codec_in_words(*rule.codec));
   if (rule.offload) {
     text += *rule.offload ? "; from a GPU it goes to the host's memory" : "; never leaves a GPU";
   }
@@ -58,6 +41,42 @@ std::string offload_words(const OffloadSettings& o) {
 
 }  // namespace
 
+std::string codec_in_words(const codecs::CodecSpec& spec) {
+  const auto traits = codecs::codec_traits(spec.name);
+  if (traits && traits->precision == codecs::Precision::error_bound) {
+    return spec.name + " within " + number_in_words(double{spec.error_bound});
+  }
+  if (!traits || traits->precision != codecs::Precision::bits) return spec.name;
+  std::string text = spec.name + " at " + std::to_string(spec.bits) + " bits";
+  int group = traits->shares_ranges ? spec.group : 0;
+  if (traits->keeps_means) {
+    text += " in blocks of " + std::to_string(spec.block);
+    group = spec.residual_group;
+  }
+  if (group > 0)
+    text += (traits->keeps_means ? " and groups of " : " in groups of ") + std::to_string(group);
+  if (traits->keeps_means && !spec.edge_ceil) text += ", edges as in the paper";
+  if (spec.subtractive_dither) text += ", dithered";
+  if (spec.roots) text += ", of square roots";
+  if (spec.floor != codecs::kNoFloor)
+    text += ", from " + number_in_words(double{spec.floor}) + " on";
+  return text;
+}
+
+std::string rules_in_words(const Settings& s) {
+  std::string text;
+  const std::size_t before_advice = s.rules.size() - s.from_preset.advice;
+  const std::size_t own_rules = before_advice - s.from_preset.rules;
+  for (std::size_t i = 0; i < s.rules.size(); ++i) {
+    if (i == own_rules && i != before_advice) text += "  of the preset " + s.policy + ":\n";
+    if (i == before_advice) {
+      text += "  of the preset default, but for the bits, where a plan decides about these:\n";
+    }
+    text += rule_words(s.rules[i]);
+  }
+  return text;
+}
+
 std::string explain(const Settings& s) {
   if (algorithm_of(s).idle && s.rescue.enabled) {
     return "Cinch takes nothing until memory runs out: then what is saved is compressed without "
@@ -71,16 +90,7 @@ std::string explain(const Settings& s) {
   }
   std::string text = algorithm_of(s).words(s) + "\n";
   if (!s.rules.empty()) {
-    text += "Before that, the first of these rules that matches decides:\n";
-    const std::size_t before_advice = s.rules.size() - s.from_preset.advice;
-    const std::size_t own_rules = before_advice - s.from_preset.rules;
-    for (std::size_t i = 0; i < s.rules.size(); ++i) {
-      if (i == own_rules && i != before_advice) text += "  of the preset " + s.policy + ":\n";
-      if (i == before_advice) {
-        text += "  of the preset default, but for the bits, where a plan decides about these:\n";
-      }
-      text += rule_words(s.rules[i]);
-    }
+    text += "Before that, the first of these rules that matches decides:\n" + rules_in_words(s);
   }
   text +=
       "Signs, masks, pooling indices, statistics, log-sum-exp, losses and weights are exact "

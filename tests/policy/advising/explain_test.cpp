@@ -28,10 +28,11 @@ TEST(Words, SayTheNumbersThatMatter) {
               HasSubstr("The first 1000 steps are not compressed"));
   EXPECT_THAT(words(R"({"version": 1, "policy": "budget", "budget": {"peak_bytes": "6GiB"}})"),
               HasSubstr("at most 6144 MiB"));
-  EXPECT_THAT(words(R"({"version": 1, "policy": "division",
+  EXPECT_THAT(
+      words(R"({"version": 1, "policy": "division",
                         "division": {"group": 64, "dither": "subtractive"}})"),
-              testing::AllOf(HasSubstr("2 bits in groups of 64 elements, with subtractive"),
-                             HasSubstr("division at 4 bits in groups of 64, dithered")));
+      testing::AllOf(HasSubstr("2 bits in groups of 64 elements, with subtractive"),
+                     HasSubstr("division at 4 bits in blocks of 64 and groups of 64, dithered")));
   EXPECT_THAT(words(R"({"version": 1, "policy": "blpa"})"), HasSubstr("at 4 bits on a fixed grid"));
   EXPECT_THAT(words(R"({"version": 1, "policy": "off"})"), HasSubstr("takes nothing."));
 }
@@ -48,9 +49,12 @@ TEST(Words, NameTheRulesAndTheGuard) {
       {"match": {"shape": ["*", "64"]}, "keep": true}]})");
   EXPECT_THAT(text, HasSubstr("  - a, recomputed: stays as it is\n"
                               "  - b, not recomputed: stays as it is\n"));
-  EXPECT_THAT(text, HasSubstr("  - aten::gelu self: group_quant at 4 bits\n"));
-  EXPECT_THAT(text, HasSubstr("  - aten::silu: group_quant at 2 bits, from -6.5 on\n"));
-  EXPECT_THAT(text, HasSubstr("_softmax: group_quant at 3 bits, dithered, of square roots\n"));
+  EXPECT_THAT(text, HasSubstr("  - aten::gelu self: group_quant at 4 bits in groups of 256\n"));
+  EXPECT_THAT(text,
+              HasSubstr("  - aten::silu: group_quant at 2 bits in groups of 256, from -6.5 on\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("_softmax: group_quant at 3 bits in groups of 256, dithered, of square roots\n"));
   EXPECT_THAT(text, HasSubstr("  - *, shape * 64: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("Nothing watches"));
   EXPECT_THAT(text, HasSubstr("on a thread of Cinch's"));
@@ -60,13 +64,23 @@ TEST(Words, NameWhatIsThePresets) {
   const std::string own = R"({"version": 1, "policy": "division", "rules": [
       {"match": {"op": "aten::mm"}, "keep": true}])";
   const std::string text = words(own + "}");
-  EXPECT_THAT(text, HasSubstr("  - aten::mm: stays as it is\n"
-                              "  of the preset division:\n"
-                              "  - aten::_scaled_dot_product*: division at 8 bits\n"));
-  EXPECT_THAT(text, HasSubstr("are held by group_quant at 4 bits, as in the preset division;"));
+  EXPECT_THAT(text,
+              HasSubstr("  - aten::mm: stays as it is\n"
+                        "  of the preset division:\n"
+                        "  - aten::_scaled_dot_product*: division at 8 bits in blocks of 64\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("are held by group_quant at 4 bits in groups of 256, as in the preset division;"));
   EXPECT_THAT(words(own + R"(, "preset_rules": false})"), testing::Not(HasSubstr("preset")));
   EXPECT_THAT(explain(std::get<Settings>(load_settings("division"))),
               testing::Not(HasSubstr("preset")));
+}
+
+TEST(Words, NameWhatIsAdvice) {
+  const std::string text = words(R"({"version": 1, "policy": "budget", "budget": {"ratio": 9}})");
+  EXPECT_THAT(text, HasSubstr("decides:\n  of the preset default, but for the bits, where a plan"));
+  EXPECT_THAT(text, HasSubstr("aten::gelu self: group_quant at 3 bits in groups of 256, dithered, "
+                              "from -3 on\n"));
 }
 
 TEST(Words, SayWhatLeavesTheGpu) {
