@@ -57,6 +57,10 @@ constexpr std::int64_t bytes_per_operator = 256;
 constexpr std::int64_t most_credit = std::int64_t{16} << 20;
 constexpr std::int64_t operators_per_payment = 1024;
 
+// Operators whose tensors are recorded in wait of the first save, so that it has a name; 26 ms of
+// them, in a program that never saves. 0: they are used up, or something was saved.
+std::atomic<std::int64_t> until_first_save{1 << 16};
+
 std::atomic<Recording> recording{Recording::nothing};
 std::atomic<std::uint64_t> steps_begun{0};
 // Bytes saved whose codec depends on arguments, less what recording them cost.
@@ -122,6 +126,10 @@ void pay(std::int64_t operators) {
   if (credit.fetch_sub(cost, std::memory_order_relaxed) <= cost) want(arguments_wanted, false);
 }
 
+void stop_learning() {
+  want(tensors_wanted, false);
+}
+
 void note_arguments(OperatorFrame& frame, c10::ArrayRef<const c10::IValue> inputs) {
   for (std::size_t i = 0; i < frame.numbers.size(); ++i) {
     frame.numbers[i] = i + 1 < inputs.size() ? number_in(inputs[i + 1]) : std::nullopt;
@@ -153,6 +161,10 @@ std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& f
       prepare_workspace(frame, function.inputs());
     }
     if constexpr (level >= Recording::tensors) note_tensors(frame, function.inputs());
+  }
+  if constexpr (level == Recording::tensors) {
+    const bool waits = until_first_save.load(std::memory_order_relaxed) > 0;
+    if (waits && until_first_save.fetch_sub(1, std::memory_order_relaxed) == 1) stop_learning();
   }
   ++s.depth;
   if constexpr (level == Recording::arguments) {
@@ -248,6 +260,7 @@ void observe_operators(void (*at_optimizer_step)()) {
   add_callback<Recording::names>();
   add_callback<Recording::arguments>();
   add_callback<Recording::tensors>();
+  learn_sites();
 }
 
 bool learning_sites() noexcept {
@@ -283,6 +296,7 @@ void record_tensors() {
 void saved_while_learning() {
   constexpr int look_every = 4096;
   static std::atomic<int> saves{0};
+  until_first_save.store(0, std::memory_order_relaxed);
   if (saves.fetch_add(1, std::memory_order_relaxed) % look_every == look_every - 1) {
     stop_if_quiet(1);
   }

@@ -28,7 +28,8 @@ enum class Recording : std::uint8_t {
   tensors     ///< which tensors it takes and gives; 0.4 µs
 };
 
-/// Registers the callbacks. @pre called once
+/// Registers the callbacks, and records tensors until something is saved, but of no more than some
+/// ten thousand operators. @pre called once
 /// @param at_optimizer_step Called when an optimizer's step begins, on its thread, where Python may
 ///   run. Must not throw
 void observe_operators(void (*at_optimizer_step)());

@@ -106,8 +106,8 @@ Site& site_at(void* address);
 void learn_site(Site& site, const void* tensor_impl, bool is_output);
 
 /// The site of the autograd.Function that saves on this thread; `site` itself if that class is not
-/// known, as at the first save. Has operator names recorded from then on. May run Python, in
-/// another thread. @pre site.python(), no lock of Cinch's is held
+/// known, as at a first save that many operators went before. Has operator names recorded from then
+/// on. May run Python, in another thread. @pre site.python(), no lock of Cinch's is held
 Site& function_site(Site& site);
 
 /// Grows with every site that is seen for the first time or named; recording goes on meanwhile.

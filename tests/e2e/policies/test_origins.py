@@ -72,6 +72,23 @@ def test_rules_name_a_functions_class(tmp_path):
     assert rows(done, "Exponential").keys() == {"exponent_pack"}
 
 
+@pytest.mark.parametrize("before", [0, 70_000])
+def test_the_first_save_has_a_name_unless_much_ran_before(before, tmp_path):
+    """Operators' names are recorded in wait of it, but not for ever."""
+    program = f"""
+import torch
+layer, x = torch.nn.Linear(64, 64), torch.randn(512, 64)
+with torch.no_grad():
+    for _ in range({before}):
+        x.neg_()
+for step in range(2):
+    layer(layer(x * 2).tanh()).tanh().sum().backward()
+"""
+    done = harness.run_python(["-c", program], tmp_path, policy())
+    names = {row["op"] for row in done.report["ops"]}
+    assert "aten::addmm" in names and ("" in names) == (before > 0)
+
+
 def test_functions_may_be_kept(tmp_path):
     done = harness.run_python(["-c", FUNCTIONS], tmp_path, policy(functions={"keep": True}))
     assert rows(done, "Squared").keys() == {"kept"}
