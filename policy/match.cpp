@@ -51,6 +51,7 @@ bool rule_match(const Rule& rule, const Use& use) noexcept {
   if (!glob_match(rule.operand, use.operand)) return false;
   if (rule.dtype && *rule.dtype != Dtype{use.type, use.is_complex}) return false;
   if (rule.recomputed && *rule.recomputed != use.is_recomputed) return false;
+  if (rule.linear_output && *rule.linear_output != use.is_linear_output) return false;
   if (rule.shape.empty()) return true;
   if (rule.shape.size() != use.geometry.sizes.size()) return false;
   for (std::size_t i = 0; i < rule.shape.size(); ++i) {

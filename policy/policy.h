@@ -25,6 +25,7 @@ struct Rule {
   /// Per dimension "*", "64", ">=64" or "<=64". Empty matches every shape.
   std::vector<std::string> shape;
   std::optional<bool> recomputed;          ///< Use::is_recomputed
+  std::optional<bool> linear_output;       ///< Use::is_linear_output
   bool keep = false;                       ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
   std::optional<bool> offload;             ///< in place of OffloadSettings

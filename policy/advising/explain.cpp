@@ -15,6 +15,9 @@ std::string rule_words(const Rule& rule) {
   if (rule.operand != "*") text += " " + rule.operand;
   if (rule.dtype) text += ", " + std::string(name_of(*rule.dtype));
   if (rule.recomputed) text += *rule.recomputed ? ", recomputed" : ", not recomputed";
+  if (rule.linear_output) {
+    text += *rule.linear_output ? ", of a linear layer" : ", of no linear layer";
+  }
   if (!rule.shape.empty()) {
     text += ", shape";
     for (const std::string& dimension : rule.shape) text += " " + dimension;

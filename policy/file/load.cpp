@@ -56,6 +56,7 @@ Rule read_rule(const Json& json, const CodecSpec& defaults) {
   if (match.contains("dtype")) rule.dtype = dtype_named(match.at("dtype").get<std::string>());
   if (match.contains("shape")) rule.shape = match.at("shape").get<std::vector<std::string>>();
   if (match.contains("recomputed")) rule.recomputed = match.at("recomputed").get<bool>();
+  if (match.contains("linear_output")) rule.linear_output = match.at("linear_output").get<bool>();
   rule.keep = json.contains("keep");
   if (json.contains("offload")) rule.offload = json.at("offload").get<bool>();
   if (!rule.keep) rule.codec = read_codec(json.at("codec"), defaults);
@@ -118,8 +119,8 @@ DeriveSettings read_derive(const Json& json, const Algorithm& algorithm) {
 }
 
 bool match_the_same(const Rule& a, const Rule& b) {
-  return std::tie(a.op, a.operand, a.dtype, a.shape, a.recomputed) ==
-         std::tie(b.op, b.operand, b.dtype, b.shape, b.recomputed);
+  return std::tie(a.op, a.operand, a.dtype, a.shape, a.recomputed, a.linear_output) ==
+         std::tie(b.op, b.operand, b.dtype, b.shape, b.recomputed, b.linear_output);
 }
 
 Json preset_named(std::string_view name) {

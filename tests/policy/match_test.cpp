@@ -94,6 +94,11 @@ TEST(RuleMatch, EveryGivenFieldHasToMatch) {
   EXPECT_TRUE(rule_match(rule, use));
   rule.recomputed = false;
   EXPECT_FALSE(rule_match(rule, use));
+  rule.recomputed.reset();
+  rule.linear_output = true;
+  EXPECT_FALSE(rule_match(rule, use));
+  use.is_linear_output = true;
+  EXPECT_TRUE(rule_match(rule, use));
 }
 
 }  // namespace

@@ -46,9 +46,11 @@ TEST(Words, NameTheRulesAndTheGuard) {
        "codec": {"name": "group_quant", "bits": 3, "dither": "subtractive", "roots": true}},
       {"match": {"op": "a", "recomputed": true}, "keep": true},
       {"match": {"op": "b", "recomputed": false}, "keep": true},
+      {"match": {"op": "c", "linear_output": true}, "keep": true},
       {"match": {"shape": ["*", "64"]}, "keep": true}]})");
   EXPECT_THAT(text, HasSubstr("  - a, recomputed: stays as it is\n"
-                              "  - b, not recomputed: stays as it is\n"));
+                              "  - b, not recomputed: stays as it is\n"
+                              "  - c, of a linear layer: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("  - aten::gelu self: group_quant at 4 bits in groups of 256\n"));
   EXPECT_THAT(text,
               HasSubstr("  - aten::silu: group_quant at 2 bits in groups of 256, from -6.5 on\n"));

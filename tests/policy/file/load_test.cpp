@@ -97,7 +97,7 @@ TEST(Load, EveryField) {
     "preset_rules": false, "rules": [
       {"comment": "c", "match": {"op": "aten::mm", "operand": "self", "dtype": "bfloat16",
                                  "shape": ["*", ">=64"]}, "codec": {"name": "division", "bits": 8}},
-      {"match": {"op": "aten::x", "recomputed": false}, "keep": true}]})");
+      {"match": {"op": "aten::x", "recomputed": false, "linear_output": true}, "keep": true}]})");
   EXPECT_EQ(s.division.block, 16);
   EXPECT_FALSE(s.division.edge_ceil);
   EXPECT_EQ(s.min_bytes, 0U);
@@ -125,6 +125,7 @@ TEST(Load, EveryField) {
   EXPECT_EQ(s.rules[1].operand, "*");
   EXPECT_FALSE(s.rules[0].recomputed);
   EXPECT_EQ(s.rules[1].recomputed, false);
+  EXPECT_EQ(s.rules[1].linear_output, true);
 }
 
 TEST(Load, UnknownFieldIsSuggested) {
