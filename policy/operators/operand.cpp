@@ -68,11 +68,6 @@ struct Group {
   std::optional<OperandFact> others = std::nullopt;  ///< a fact about all other operands
 };
 
-constexpr std::string_view fused_attention =
-    "_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
-    "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
-    "_scaled_dot_product_fused_attention_overrideable";
-
 // An output is listed by its position, and by its name where the op's schema has one.
 constexpr Group groups[] = {
     // Convolutions and norms. What is exact of them are parameters and statistics.
@@ -112,8 +107,14 @@ constexpr Group groups[] = {
     {"_trilinear", "i1 i2 i3", factor},
 
     // Attention. Log-sum-exp is compared with: exp(q.k - lse).
-    {fused_attention, "key query value", heads},
-    {fused_attention, "output result0", rows, exact},
+    {"_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
+     "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
+     "_scaled_dot_product_fused_attention_overrideable",
+     "key query value", heads},
+    {"_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
+     "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
+     "_scaled_dot_product_fused_attention_overrideable",
+     "output result0", rows, exact},
     {"_cudnn_attention_forward _efficient_attention_forward _flash_attention_forward",
      "key output query result0 value", rows, exact},
     {"_safe_softmax _softmax", "result", factor, exact},
