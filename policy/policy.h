@@ -44,9 +44,8 @@ struct Treatment {
 /// What the settings take over from the preset of their algorithm's name, because the file says
 /// nothing else.
 struct FromPreset {
-  std::size_t rules = 0;   ///< how many of Settings::rules, behind the file's own
-  bool others = false;     ///< whether Settings::others
-  std::size_t advice = 0;  ///< how many of Settings::rules are advice, the last ones
+  std::size_t rules = 0;  ///< how many of Settings::rules, behind the file's own
+  bool others = false;    ///< whether Settings::others
 };
 
 /// Where encoding and decoding run.
@@ -173,6 +172,11 @@ struct Settings {
   Treatment others{.keep = true, .codec = {}};
   std::vector<Rule> rules;  ///< the file's own, then those of the preset, then advice
   FromPreset from_preset;
+
+  /// How many of `rules` are the file's own, the first ones.
+  std::size_t own_rules() const noexcept { return rules.size() - from_preset.rules - advice(); }
+  /// How many of `rules` are advice.
+  std::size_t advice() const noexcept;
 };
 
 /// Why a policy can't be used: one message for the user.

@@ -68,8 +68,8 @@ std::string codec_in_words(const codecs::CodecSpec& spec) {
 
 std::string rules_in_words(const Settings& s) {
   std::string text;
-  const std::size_t before_advice = s.rules.size() - s.from_preset.advice;
-  const std::size_t own_rules = before_advice - s.from_preset.rules;
+  const std::size_t own_rules = s.own_rules();
+  const std::size_t before_advice = s.rules.size() - s.advice();
   for (std::size_t i = 0; i < s.rules.size(); ++i) {
     if (i == own_rules && i != before_advice) text += "  of the preset " + s.policy + ":\n";
     if (i == before_advice) {

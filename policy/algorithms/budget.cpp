@@ -396,10 +396,11 @@ class Budget final : public Director {
       problem = this->problem(/*computes_slow=*/true);
       best = best_within(capacity_for_entries());
     }
-    const double least = overall(best_within(0).size);
+    const double asked = capacity(footprint_);
+    const double least = is_harmless(best) ? 0 : overall(best_within(0).size);
     const double enough = above_least * least;
-    const bool is_met = best.fits || least <= capacity(footprint_);  // without room for trials
-    const bool is_near = !is_harmless(best) && capacity(footprint_) < enough;
+    const bool is_met = best.fits || least <= asked;  // without room for trials
+    const bool is_near = asked < enough;
     least_bytes_ = is_near ? least : 0;
     // Who names bytes gets them.
     unmet_bytes_ = is_near && (settings_.peak_bytes == 0 || !is_met) ? enough : 0;

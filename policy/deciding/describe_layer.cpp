@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "policy/deciding/need.h"
-#include "policy/match.h"
 
 namespace cinch::policy {
 namespace {
@@ -29,12 +28,6 @@ std::optional<Decision::Candidate> candidate(const Policy& policy, EntryDescript
   return std::move(decision.candidates.front());
 }
 
-/// How advice holds `use`; nothing where there is none.
-std::optional<codecs::CodecSpec> advice_for(const Settings& settings, const Use& use) {
-  const auto rule = first_match(settings.rules, use);
-  return rule != settings.rules.end() && rule->is_advice ? rule->codec : std::nullopt;
-}
-
 }  // namespace
 
 std::optional<Layer> describe_layer(const Policy& policy, const Director& director,
@@ -46,9 +39,9 @@ std::optional<Layer> describe_layer(const Policy& policy, const Director& direct
   for (const Use& use : entry.uses) {
     const Need need = need_of(policy.settings(), use, operand_fact(use.op, use.operand), &groups);
     if (!need.chosen) continue;
-    auto advice = advice_for(policy.settings(), use);
+    const auto advice = need.advice ? std::optional(*need.advice) : std::nullopt;
     const bool disagrees = most_sensitive && advice != layer.advice;
-    layer.advice = disagrees ? std::nullopt : std::move(advice);
+    layer.advice = disagrees ? std::nullopt : advice;
     const LayerKind kind = layer_kind(use.op);
     // Kinds are ordered from the least to the most sensitive.
     const std::pair sensitivity(kind, least_measured_bits(kind, use.operand));

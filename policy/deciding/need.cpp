@@ -272,7 +272,9 @@ Need need_by(std::vector<Rule>::const_iterator rule, const Settings& settings, c
   };
   if (rule == settings.rules.end()) return by_default();
   if (rule->is_advice && choice != nullptr) {
-    if (Need planned = by_default(); planned.chosen) return planned;
+    Need planned = by_default();
+    planned.advice = &*rule->codec;
+    if (planned.chosen) return planned;
   }
   if (rule->keep || !rule->codec) return {Level::keep, {}, "a rule keeps it"};
 

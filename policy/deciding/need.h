@@ -22,6 +22,9 @@ struct Need {
   bool chosen = false;  ///< `spec` is the adaptive policy's choice
   /// The data may be a mask in disguise (dropout's noise): codec two_valued is worth a try first.
   bool may_be_mask = false;
+  /// Of a choice: the codec of the first matching rule if that is advice (Rule::is_advice), which
+  /// lives as long as the settings; else null.
+  const codecs::CodecSpec* advice = nullptr;
 };
 
 /// The need of `use` under `settings`: by the first matching rule, else by the algorithm.

@@ -131,17 +131,15 @@ Json preset_named(std::string_view name) {
 
 /// Adds the rules of a preset behind those of the file. One that matches the same as an earlier
 /// rule would never decide and is left out, so a copy of a preset takes over nothing.
-/// @return how many were added
-std::size_t add_rules(const Json& preset, Settings& settings, bool is_advice) {
-  const std::size_t before = settings.rules.size();
+void add_rules(const Json& preset, Settings& settings, bool is_advice) {
   for (const Json& member : preset.value("rules", Json::array())) {
     Rule rule = read_rule(member, settings.division);
     rule.is_advice = is_advice;
     const auto same = [&rule](const Rule& earlier) { return match_the_same(earlier, rule); };
     if (std::ranges::any_of(settings.rules, same)) continue;
     settings.rules.push_back(std::move(rule));
+    if (!is_advice) ++settings.from_preset.rules;
   }
-  return settings.rules.size() - before;
 }
 
 /// Takes over what the preset of the algorithm's name says and the file `json` does not, and the
@@ -149,9 +147,9 @@ std::size_t add_rules(const Json& preset, Settings& settings, bool is_advice) {
 void take_over_preset(const Json& json, Settings& settings) {
   if (!json.value("preset_rules", true)) return;
   const Json theirs = preset_named(settings.policy);
-  settings.from_preset.rules = add_rules(theirs, settings, /*is_advice=*/false);
+  add_rules(theirs, settings, /*is_advice=*/false);
   if (algorithm_of(settings).takes_advice) {
-    settings.from_preset.advice = add_rules(preset_named("default"), settings, /*is_advice=*/true);
+    add_rules(preset_named("default"), settings, /*is_advice=*/true);
   }
   if (!json.contains("others") && theirs.contains("others")) {
     settings.others = read_treatment(theirs.at("others"), settings.division);
@@ -291,8 +289,7 @@ std::optional<JsonError> check_meaning(const Settings& settings, const JsonSourc
                      std::move(message)};
   }
   std::vector<std::pair<std::string, const CodecSpec*>> chosen;  // where, and what
-  const std::size_t own_rules =
-      settings.rules.size() - settings.from_preset.rules - settings.from_preset.advice;
+  const std::size_t own_rules = settings.own_rules();
   for (std::size_t i = 0; i < own_rules; ++i) {
     const auto& codec = settings.rules[i].codec;
     if (codec) chosen.emplace_back("/rules/" + std::to_string(i) + "/codec/name", &*codec);
@@ -345,6 +342,10 @@ std::variant<std::string, PolicyError> preset_text(std::string_view name) {
 }
 
 }  // namespace
+
+std::size_t Settings::advice() const noexcept {
+  return static_cast<std::size_t>(std::ranges::count_if(rules, &Rule::is_advice));
+}
 
 std::string PolicyError::to_string() const {
   std::string text = file;

@@ -126,10 +126,6 @@ void pay(std::int64_t operators) {
   if (credit.fetch_sub(cost, std::memory_order_relaxed) <= cost) want(arguments_wanted, false);
 }
 
-void stop_learning() {
-  want(tensors_wanted, false);
-}
-
 void note_arguments(OperatorFrame& frame, c10::ArrayRef<const c10::IValue> inputs) {
   for (std::size_t i = 0; i < frame.numbers.size(); ++i) {
     frame.numbers[i] = i + 1 < inputs.size() ? number_in(inputs[i + 1]) : std::nullopt;
@@ -164,7 +160,9 @@ std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& f
   }
   if constexpr (level == Recording::tensors) {
     const bool waits = until_first_save.load(std::memory_order_relaxed) > 0;
-    if (waits && until_first_save.fetch_sub(1, std::memory_order_relaxed) == 1) stop_learning();
+    if (waits && until_first_save.fetch_sub(1, std::memory_order_relaxed) == 1) {
+      want(tensors_wanted, false);
+    }
   }
   ++s.depth;
   if constexpr (level == Recording::arguments) {

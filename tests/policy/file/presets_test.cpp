@@ -103,7 +103,7 @@ TEST(PresetRules, OfTheDefaultAreAdviceUnderBudget) {
   const Settings preset = std::get<Settings>(load_settings("default"));
   const Settings s = accepted(R"({"version": 1, "policy": "budget", "budget": {"ratio": 8},
     "rules": [{"match": {"op": "aten::gelu", "operand": "self"}, "keep": true}]})");
-  EXPECT_EQ(s.from_preset.advice, preset.rules.size() - 1) << "the file's rule stands for one";
+  EXPECT_EQ(s.advice(), preset.rules.size() - 1) << "the file's rule stands for one";
   EXPECT_EQ(s.rules.size(), preset.rules.size());
   EXPECT_FALSE(s.rules.front().is_advice);
   EXPECT_TRUE(s.rules.back().is_advice);
@@ -116,8 +116,7 @@ TEST(PresetRules, ACopyOfAPresetIsThePreset) {
   for (const Preset& preset : presets()) {
     const Settings s = accepted(preset.text);
     const auto document = nlohmann::json::parse(preset.text);
-    EXPECT_EQ(s.rules.size() - s.from_preset.advice,
-              document.value("rules", nlohmann::json::array()).size());
+    EXPECT_EQ(s.rules.size() - s.advice(), document.value("rules", nlohmann::json::array()).size());
     EXPECT_EQ(s.from_preset.rules, 0U) << preset.name;
     EXPECT_FALSE(s.from_preset.others) << preset.name;
   }
