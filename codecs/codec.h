@@ -292,8 +292,9 @@ class Codec {
   /// becomes something in the interval where x was, else something that is not.
   /// @pre reads != nothing and serves(restores(), reads), and `in` is what encode wrote for `what`
   /// @return false when `in` is too short, when its header contradicts `what`, or when `reads`
-  /// can't be derived from the encoded data: signs of approximated values without `with_sign`, and
-  /// their interval without `with_bounds`. Stays in bounds whatever bytes `in` holds.
+  /// can't be derived from the encoded data: signs of approximated values without `with_sign` or
+  /// `zero_code`, and their interval without `with_bounds`. Stays in bounds whatever bytes `in`
+  /// holds.
   virtual bool decode(const Description& what, std::span<const std::byte> in, void* target,
                       Reads reads, ParallelFor parallel) const = 0;
 
@@ -350,6 +351,10 @@ struct CodecSpec {
   /// `group_quant` with subtractive_dither: codes are of the elements' square roots, and negative
   /// elements count as 0. For probabilities, most of which are far smaller than a group's largest.
   bool roots = false;
+  /// `group_quant` with at least 2 bits, of other types than float64: code 0 is that of all
+  /// elements that are not above 0, which decode to 0, so that the codes hold signs. For data
+  /// without negatives: a ReLU's output.
+  bool zero_code = false;
   /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
   /// there.
   float error_bound = 0.0F;
@@ -381,7 +386,8 @@ enum class Engine : std::uint8_t { reference, cpu };
 enum class Fidelity : std::uint8_t {
   exact,        ///< what backward reads, bit for bit
   exact_signs,  ///< values approximately; signs and zeros exactly
-  approximate,  ///< values approximately; signs only with CodecSpec::with_sign, or as sides
+  approximate,  ///< values approximately; signs only with CodecSpec::with_sign or zero_code, or as
+                ///< sides
 };
 
 /// Which `CodecSpec` field sets the codec's precision.

@@ -85,6 +85,8 @@ CodecPtr make_fixed_point(const CodecSpec& spec, Engine engine) {
 CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
   if (!has_bits(spec) || !is_group(spec.group) || !is_floor(spec.floor)) return nullptr;
   if (spec.roots && (!spec.subtractive_dither || spec.floor != kNoFloor)) return nullptr;
+  const bool alone = spec.bits >= 2 && !spec.roots && spec.floor == kNoFloor;
+  if (spec.zero_code && (!alone || spec.without_zero_rows)) return nullptr;
   const GroupQuantParameters parameters = group_quant_of(spec);
   CodecPtr groups = engine == Engine::cpu ? make_group_quant_cpu(parameters)
                                           : make_group_quant_reference(parameters);

@@ -19,7 +19,8 @@ GroupQuantParameters group_quant_of(const CodecSpec& spec) noexcept {
           .group = spec.group,
           .subtractive = spec.subtractive_dither,
           .floor = float_of_bf16(bf16_down(spec.floor)),
-          .roots = spec.roots};
+          .roots = spec.roots,
+          .zero_code = spec.zero_code};
 }
 
 GroupQuantSections::GroupQuantSections(const GroupQuantParameters& parameters,
@@ -41,7 +42,9 @@ GroupQuantSections::GroupQuantSections(const GroupQuantParameters& parameters,
 
 bool GroupQuantCodec::accepts(const Description& what) const noexcept {
   if (!is_float(what.type) || !is_valid(what.layout)) return false;
+  if (parameters_.zero_code && what.type == ElementType::float64) return false;
   if (what.plane_bits.empty()) return true;
+  if (parameters_.zero_code) return false;
   return static_cast<std::int64_t>(what.plane_bits.size()) == what.layout.planes() &&
          are_valid(what.plane_bits);
 }
@@ -53,7 +56,8 @@ std::size_t GroupQuantCodec::encoded_bytes(const Description& what) const noexce
 
 std::optional<EvenErrors> GroupQuantCodec::even_errors(const Description& what) const noexcept {
   const bool interleaved = interleaves_groups(what.layout, parameters_.group);
-  if (!parameters_.subtractive || parameters_.roots) return {};  // squares' errors are not even
+  // Neither squares' errors are even, nor are zeros'.
+  if (!parameters_.subtractive || parameters_.roots || parameters_.zero_code) return {};
   if (!interleaved && !what.layout.is_contiguous()) return {};
   const GroupQuantSections at(parameters_, what.layout, what.plane_bits);
   return EvenErrors{at.ranges,
@@ -63,7 +67,8 @@ std::optional<EvenErrors> GroupQuantCodec::even_errors(const Description& what) 
 
 std::optional<std::span<const std::uint8_t>> GroupQuantCodec::encoded_plane_bits(
     const Description& what, std::span<const std::byte> in, Reads reads) const noexcept {
-  if (reads != Reads::values || !is_float(what.type) || !is_valid(what.layout)) return {};
+  if (reads != Reads::values && !(reads == Reads::sign && parameters_.zero_code)) return {};
+  if (!is_float(what.type) || !is_valid(what.layout)) return {};
   std::span<const std::uint8_t> plane_bits;
   if (!what.plane_bits.empty()) {
     const auto planes = static_cast<std::size_t>(what.layout.planes());

@@ -45,9 +45,14 @@
 /// squared_root(v, step) of what v would be. Its expectation is x's, if x is not negative; its
 /// variance is about x step^2 / 3, so that small elements err less than large ones.
 ///
+/// With GroupQuantParameters::zero_code, code 0 is that of all x that are not above 0, which decode
+/// to 0; no other x has it, so that Reads::sign can be served. lo, step =
+/// affine_range(below_least(min x, max x, b), max x, b) of the x that are above 0; 0, 0 if there
+/// are none. Negative elements are not representable.
+///
 /// A group with a NaN, an infinity or a magnitude above kAffineMaxMagnitude is not representable
 /// and is poisoned: its codes are 0, its range is poisoned_range(). All other groups decode to
-/// finite numbers.
+/// finite numbers. With zero_code, only a NaN or a large x poisons, and codes are 1 where x > 0.
 ///
 /// Bytes, little-endian: the key (seed, entry, step), 16 bytes; this section exists only if
 /// `subtractive` | bits of each plane, one byte a plane, then zeros up to a multiple of
@@ -65,6 +70,9 @@ struct GroupQuantParameters {
   /// kNoFloor.
   float floor = kNoFloor;
   bool roots = false;  ///< codes are of square roots; only if `subtractive`, without a floor
+  /// Code 0 is for what is not above 0. At least 2 bits, without roots, a floor, float64 or
+  /// Description::plane_bits.
+  bool zero_code = false;
 };
 
 /// `spec.floor` is rounded down. @pre the parameters are in range
@@ -85,6 +93,16 @@ CINCH_HD inline float rooted(float x) noexcept {
 /// what that error adds to it on average.
 CINCH_HD inline float squared_root(float v, float step) noexcept {
   return v * v - step * step * (1.0F / 12.0F);
+}
+
+/// With zero_code: where a group's range begins, so far below its least element above 0 that this
+/// gets no smaller code than 1, however step is rounded. The other 2^bits - 2 steps hold the
+/// elements. @pre 0 < least <= most <= kAffineMaxMagnitude, bits >= 2
+CINCH_HD inline float below_least(float least, float most, int bits) noexcept {
+  float step = (most - least) / static_cast<float>((1 << bits) - 2);
+  step = step > least * 0x1p-7F ? step : least * 0x1p-7F;
+  step = step > kAffineMinStep ? step : kAffineMinStep;
+  return least - step * (1.0F + 0x1p-6F);
 }
 
 /// Alignment of the sections after the planes' bits, so that they can be read in whole words.

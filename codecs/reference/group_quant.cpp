@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "codecs/element_bits.h"
 #include "codecs/layout.h"
+#include "codecs/philox.h"
 #include "codecs/reference/elements.h"
 #include "codecs/reference/group_quant_group.h"
 
@@ -23,6 +25,55 @@ void square_roots(const GroupPlace& place, std::span<const std::byte> in, std::v
   AffineRange range;
   std::memcpy(&range, in.data() + place.range, sizeof range);
   for (float& value : x) value = squared_root(value, float_of_bf16(range.step));
+}
+
+unsigned code_at(const GroupPlace& place, std::int64_t i, std::span<const std::byte> in) {
+  return get_bits(in.subspan(place.codes), i * place.bits, place.bits);
+}
+
+/// put_group with zero_code.
+bool put_group_above_zero(const GroupPlace& place, std::span<const float> x, RandomKey key,
+                          std::span<std::byte> out) {
+  float least = std::numeric_limits<float>::infinity(), most = 0.0F;
+  bool holds = true, negative = false;
+  for (const float value : x) {
+    holds &= value <= kAffineMaxMagnitude;  // false for NaN
+    negative |= value < 0.0F;
+    if (!(value > 0.0F)) continue;
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  AffineRange range;
+  if (!holds) {
+    range = poisoned_range();
+  } else if (most > 0.0F) {
+    range = affine_range(below_least(least, most, place.bits), most, place.bits);
+  }
+  std::memcpy(out.data() + place.range, &range, sizeof range);
+  for (std::int64_t i = 0; i < place.count; ++i) {
+    const float value = x[static_cast<std::size_t>(i)];
+    if (!(value > 0.0F)) continue;
+    const std::uint32_t draw = philox::draw16(key, static_cast<std::uint64_t>(place.begin + i));
+    put_bits(
+        out.subspan(place.codes), i * place.bits, place.bits,
+        holds ? affine_code(value, float_of_bf16(range.lo), affine_scale(range), place.bits, draw)
+              : 1U);
+  }
+  return holds && !negative;
+}
+
+/// Makes zeros of a group's elements with code 0.
+void clear_zeros(const GroupPlace& place, std::span<const std::byte> in, std::vector<float>& x) {
+  for (std::int64_t i = 0; i < place.count; ++i) {
+    if (code_at(place, i, in) == 0) x[static_cast<std::size_t>(i)] = 0.0F;
+  }
+}
+
+/// Of a group with zero_code: 1 where an element is above 0, else 0.
+std::vector<float> signs_of(const GroupPlace& place, std::span<const std::byte> in) {
+  std::vector<float> x(static_cast<std::size_t>(place.count), 1.0F);
+  clear_zeros(place, in, x);
+  return x;
 }
 
 class GroupQuantReference final : public GroupQuantCodec {
@@ -46,7 +97,8 @@ class GroupQuantReference final : public GroupQuantCodec {
         const float value = value_of(what.type, bits);
         x.push_back(parameters().roots ? rooted(value) : floored(value, parameters().floor));
       }
-      representable &= put_group(place, x, key, out);
+      representable &= parameters().zero_code ? put_group_above_zero(place, x, key, out)
+                                              : put_group(place, x, key, out);
     });
     return {representable, static_cast<std::size_t>(at.end)};
   } catch (const std::bad_alloc&) {
@@ -60,8 +112,9 @@ class GroupQuantReference final : public GroupQuantCodec {
     std::optional<RandomKey> key;
     if (parameters().subtractive) key = encoded_key(in);
     for_each_group(parameters(), what.layout, *plane_bits, [&](const GroupPlace& place) {
-      auto x = get_group(place, key, in);
+      auto x = reads == Reads::sign ? signs_of(place, in) : get_group(place, key, in);
       if (x && parameters().roots) square_roots(place, in, *x);
+      if (x && parameters().zero_code) clear_zeros(place, in, *x);
       for (std::int64_t i = 0; i < place.count; ++i) {
         store_bits(target, offset_of(what.layout, place.begin + i), element_size(what.type),
                    x ? bits_of(what.type, (*x)[i]) : bits_of_nan(what.type));

@@ -193,6 +193,10 @@ class Entry {
     if (chosen && description_.choice->mixed_bits > 0) return mixed(spec, layout, best);
     auto careful = with_caution(std::move(spec), caution_);
     if (!careful) return lossless();
+    if (has_code_for_zero(*careful, layout)) {
+      careful->with_sign = false;
+      careful->zero_code = true;
+    }
     Decision::Candidate candidate = {std::move(*careful), {type_, layout, {1, 1, 1}}};
     if (chosen) candidate.channel_bounds = careful_bounds(layout);
     std::vector<Decision::Candidate> candidates = masks();
@@ -257,6 +261,16 @@ class Entry {
     } else if (std::ranges::any_of(uses_, may_be_negative)) {
       spec.signed_values = SignedValues::any;
     }
+  }
+
+  /// Whether codes can hold the signs that `spec` asks for (CodecSpec::zero_code) in place of a bit
+  /// beside each. They then have one step less for values, which at 2 bits were half of them. On a
+  /// device only contiguous planes have kernels for that.
+  bool has_code_for_zero(const CodecSpec& spec, const PlaneLayout& layout) const {
+    const bool non_negative = spec.with_sign && spec.signed_values == SignedValues::non_negative;
+    return non_negative && spec.name == "group_quant" && spec.subtractive_dither &&
+           spec.bits >= 3 && !spec.with_bounds && !spec.without_zero_rows &&
+           type_ != ElementType::float64 && (!description_.on_device || layout.is_contiguous());
   }
 
   /// Encodes with bits by plane. Each caution doubles their average.

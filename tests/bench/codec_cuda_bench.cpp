@@ -88,6 +88,9 @@ std::vector<Case> cases() {
     CodecSpec of_roots = three_bits();
     of_roots.roots = true;
     all.push_back({"group_quant/3bit_roots" + suffix, of_roots, type, {1, 1, 3072}});
+    CodecSpec with_zero = three_bits();
+    with_zero.zero_code = true;
+    all.push_back({"group_quant/3bit_zero_code" + suffix, with_zero, type, {1, 1, 3072}});
     for (const std::int64_t edge : {7, 14, 28, 56, 112}) {
       const std::string size = std::to_string(edge) + "x" + std::to_string(edge);
       const std::array<std::int64_t, 3> sample = {std::min<std::int64_t>(64 * 56 / edge, 512), edge,

@@ -31,6 +31,8 @@ std::vector<CodecSpec> all_specs() {
     specs.push_back(
         {.name = "group_quant", .bits = bits, .subtractive_dither = true, .roots = bits % 2 != 0});
     if (bits == 1) continue;
+    specs.push_back(
+        {.name = "group_quant", .bits = bits, .subtractive_dither = true, .zero_code = true});
     specs.push_back({.name = "two_sided",
                      .bits = bits,
                      .group = 8 * bits,

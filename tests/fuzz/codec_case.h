@@ -199,6 +199,7 @@ inline Case::Case(std::span<const std::byte> input) {
   spec.zero_value = (fields.flags & Fields::kZeroValue) != 0;
   spec.subtractive_dither = (fields.flags & Fields::kSubtractive) != 0;
   spec.roots = spec.subtractive_dither && fields.index_extent[0] % 2 != 0;
+  spec.zero_code = fields.index_extent[1] % 4 == 2;
   spec.error_bound = fields.error_bound;
   spec.lower = fields.lower;
   spec.upper = fields.upper;

@@ -41,7 +41,7 @@ inline HWY_NOINLINE void decode_elements(Float64 /*kind*/, const cpu::GroupQuant
 template <class S>
 bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
                       std::int64_t first, std::int64_t last) {
-  const GroupTask task(job.key, job.subtractive, cpu::workspace());
+  const GroupTask task(job.key, job.has_draws(), cpu::workspace());
   if (!task.good()) return false;
   decode_dense(job.what.layout, job.group, static_cast<typename S::Raw*>(target), first, last,
                job.past_caches,
@@ -65,7 +65,7 @@ template <class S>
 bool decode_planes_of(const cpu::GroupQuantJob& job, const PlaneLayout& layout, const std::byte* in,
                       void* target, std::int64_t first, std::int64_t last) {
   cpu::Workspace& work = cpu::workspace();
-  const GroupTask task(job.key, job.subtractive, work);
+  const GroupTask task(job.key, job.has_draws(), work);
   return task.good() &&
          decode_windows(layout, job.what.layout.plane_size(), static_cast<typename S::Raw*>(target),
                         first, last, work,

@@ -36,9 +36,9 @@ class StripDecoder {
   using VU = hn::Vec<DU>;
 
  public:
-  /// @param in all encoded data, `end` bytes
-  StripDecoder(const std::byte* in, std::int64_t end, bool dithered, const PhiloxApart& draws)
-      : in_(in), end_(end), draws_(draws), dithered_(dithered) {}
+  /// @param in all encoded data
+  StripDecoder(const cpu::GroupQuantJob& job, const std::byte* in, const PhiloxApart& draws)
+      : job_(job), in_(in), draws_(draws) {}
 
   /// Takes the codes of `rows` rows of `count` features and their ranges.
   /// @param codes offset of the first feature's codes of these rows
@@ -47,9 +47,13 @@ class StripDecoder {
             std::int64_t rows, std::int64_t count) {
     bits_ = bits;
     count_ = count;
-    std::memcpy(range_, in_ + ranges, count * sizeof(AffineRange));
+    if (job_.signs) {
+      std::fill_n(range_, count, job_.range_of_signs());
+    } else {
+      std::memcpy(range_, in_ + ranges, count * sizeof(AffineRange));
+    }
     blocks_ = rows / philox::kDrawsPerBlock;
-    codes_.load(in_ + codes, apart, blocks_ * bits, count, in_ + end_);
+    codes_.load(in_ + codes, apart, blocks_ * bits, count, in_ + job_.sections.end);
   }
 
   /// Writes the values of all features of a strip, `pitch` from row to row.
@@ -59,7 +63,7 @@ class StripDecoder {
   template <class S>
   void write(S kind, std::uint64_t block, std::int64_t apart, bool past_caches, typename S::Raw* x,
              std::int64_t pitch) const {
-    if (dithered_) {
+    if (job_.has_draws()) {
       write_blocks<S, true>(block, apart, past_caches, x, pitch);
     } else {
       write_blocks<S, false>(block, apart, past_caches, x, pitch);
@@ -102,14 +106,19 @@ class StripDecoder {
     const auto mask = hn::Set(du, (1U << bits_) - 1);
     const auto by = hn::Set(du, static_cast<std::uint32_t>(bits_));
     const auto by_two = hn::Add(by, by), by_four = hn::Add(by_two, by_two);
+    const bool zero_code = job_.zero_code;
     VU words[4] = {mask, mask, mask, mask};
     if constexpr (kDithered) draws_.blocks(block, words);
     const auto put = [&](int i, VU code, VU draw) CINCH_INLINE_LAMBDA {
-      VU u = hn::And(code, mask);
+      const VU c = hn::And(code, mask);
+      VU u = c;
       if constexpr (kDithered) {
         u = hn::Sub(hn::Add(hn::ShiftLeft<16>(u), hn::Set(du, 0x8000)), draw);
       }
-      const VF value = hn::Add(lo, hn::Mul(step, hn::ConvertTo(df, hn::BitCast(di, u))));
+      VF value = hn::Add(lo, hn::Mul(step, hn::ConvertTo(df, hn::BitCast(di, u))));
+      if (zero_code) {
+        value = hn::IfThenElseZero(hn::RebindMask(df, hn::Ne(c, hn::Zero(du))), value);
+      }
       if (std::is_same_v<S, Float32> && past_caches) {
         stream(value, x + i * pitch);
       } else {
@@ -132,10 +141,9 @@ class StripDecoder {
   static HWY_INLINE void stream(VF value, float* to) { hn::Stream(value, DF(), to); }
   static HWY_INLINE void stream(VF, std::uint16_t*) {}
 
+  const cpu::GroupQuantJob& job_;
   const std::byte* in_;
-  std::int64_t end_;
   const PhiloxApart& draws_;
-  bool dithered_;
   int bits_ = 0;
   std::int64_t count_ = 0;
   std::int64_t blocks_ = 0;
@@ -151,7 +159,7 @@ void decode_features_of(const cpu::GroupQuantJob& job, const std::byte* in, void
   const PhiloxLanes philox(job.key);
   const std::int64_t blocks = of.rows / philox::kDrawsPerBlock;
   const PhiloxApart draws(philox, static_cast<std::uint64_t>(blocks));
-  StripDecoder strip(in, job.sections.end, job.subtractive, draws);
+  StripDecoder strip(job, in, draws);
   // A line that several stores fill would be written several times.
   const bool whole_lines = sizeof(float) * hn::Lanes(ExtremeTag()) == 64 &&
                            of.features % cpu::kStripFeatures == 0 &&

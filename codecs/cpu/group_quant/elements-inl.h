@@ -17,6 +17,7 @@
 #include "codecs/cpu/group_quant/ranges-inl.h"
 #include "codecs/cpu/group_quant/roots-inl.h"
 #include "codecs/cpu/group_quant/task-inl.h"
+#include "codecs/cpu/group_quant/zero_code-inl.h"
 #include "codecs/cpu/vectors/bits-inl.h"
 #include "codecs/cpu/vectors/code_values-inl.h"
 #include "codecs/cpu/vectors/element_kinds-inl.h"
@@ -29,15 +30,21 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Encodes consecutive groups of a plane, `count` elements at `x` from logical index `first` on:
-/// codes of `bits` bits to `out`, ranges to `ranges`. @return false when a group is poisoned
-template <class S>
+/// codes of `bits` bits to `out`, ranges to `ranges`. @tparam kZeroCode job.zero_code
+/// @return whether all elements are representable
+template <class S, bool kZeroCode = false>
 bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HWY_RESTRICT x,
                         std::int64_t count, std::int64_t first, int bits, const GroupTask& task,
                         std::byte* ranges, std::byte* out) {
   const std::int64_t group = job.group;
   const std::int64_t groups = (count - 1) / group + 1;
   GroupRanges affine;
-  affine.find(S(), x, count, group, bits, job.floor);
+  bool representable = true;
+  if constexpr (kZeroCode) {
+    representable = find_above_zero<S>(affine, x, count, group, bits);
+  } else {
+    affine.find(S(), x, count, group, bits, job.floor);
+  }
   std::memcpy(ranges, affine.ranges(), groups * sizeof(AffineRange));
 
   for (std::int64_t begin = 0; begin < count; begin += cpu::kStretchElements) {
@@ -48,9 +55,15 @@ bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HW
       const std::int64_t some = std::min(end, (g + 1) * group) - i;
       std::uint8_t* const codes = task.codes() + (i - begin);
       prefetch(x + i + 2 * cpu::kStretchElements, some);
-      quantize_group<S>(x + i, draws + (i - begin), some, affine.lo(g), affine.scale(g), bits,
-                        job.floor, codes);
-      if (affine.any_poisoned() && affine.poisoned(g)) std::fill_n(codes, some, 0);
+      quantize_group<S, kZeroCode>(x + i, draws + (i - begin), some, affine.lo(g), affine.scale(g),
+                                   bits, job.floor, codes);
+      if (affine.any_poisoned() && affine.poisoned(g)) {
+        if constexpr (kZeroCode) {
+          put_signs<S>(x + i, some, codes);
+        } else {
+          std::fill_n(codes, some, 0);
+        }
+      }
       i += some;
     }
     const std::int64_t whole = (end - begin) / 8;
@@ -60,7 +73,7 @@ bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HW
       pack_tail(bits, task.codes() + whole * 8, end - begin - whole * 8, out);
     }
   }
-  return !affine.any_poisoned();
+  return representable && !affine.any_poisoned();
 }
 
 /// Decodes elements [begin, end) of `plane`. @pre begin % 8 == 0
@@ -78,29 +91,35 @@ HWY_NOINLINE void decode_elements(S /*kind*/, const cpu::GroupQuantJob& job, con
     const std::uint8_t* code =
         unpack_codes(bits, from, job.sections.end - (from - in), 0, stop - i, task.codes());
     const std::uint16_t* draws = nullptr;
-    if (job.subtractive) draws = task.draw(plane * job.what.layout.plane_size() + i, stop - i);
+    if (job.has_draws()) draws = task.draw(plane * job.what.layout.plane_size() + i, stop - i);
     for (std::int64_t g = i / job.group; i < stop; ++g) {
       const std::int64_t some = std::min(stop, (g + 1) * job.group) - i;
-      AffineRange range;
-      std::memcpy(&range, ranges + g * 4, 4);
+      AffineRange range = job.range_of_signs();
+      if (!job.signs) std::memcpy(&range, ranges + g * 4, 4);
       if (range == poisoned_range()) {
         std::fill_n(x, some, nan_of(S()));
       } else {
         const float lo = float_of_bf16(range.lo);
         const float step = float_of_bf16(range.step);
         const Target<typename S::Raw> target{x, some, past_caches};
+        const DitheredValues dithered(lo, step);
+        const auto plain = [lo, step](auto df, auto c) HWY_ATTR {
+          return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
+        };
         if (job.roots) {
           write_dithered(S(), code, draws, some, target, SquaredRoots(lo, step));
-        } else if (job.subtractive) {
-          write_dithered(S(), code, draws, some, target, DitheredValues(lo, step));
+        } else if (job.zero_code && draws != nullptr) {
+          write_dithered(S(), code, draws, some, target, ZeroCoded(dithered));
+        } else if (job.zero_code) {
+          write_values(S(), code, some, bits, target, ZeroCoded(plain));
+        } else if (draws != nullptr) {
+          write_dithered(S(), code, draws, some, target, dithered);
         } else {
-          write_values(S(), code, some, bits, target, [lo, step](auto df, auto c) HWY_ATTR {
-            return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
-          });
+          write_values(S(), code, some, bits, target, plain);
         }
       }
       code += some;
-      if (job.subtractive) draws += some;
+      if (draws != nullptr) draws += some;
       x += some;
       i += some;
     }

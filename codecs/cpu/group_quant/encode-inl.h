@@ -49,11 +49,13 @@ bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::by
   const PlaneLayout& layout = job.what.layout;
   const auto encode_as = [&](auto kind, const GroupBatch& batch, const auto* x) {
     if (x == nullptr) return false;
+    using Kind = decltype(kind);
     const int bits = job.codes.bits(batch.plane);
-    const bool good = encode_some_groups<decltype(kind)>(
-        job, x, batch.count, batch.plane * layout.plane_size() + batch.begin, bits, task,
-        out + job.sections.ranges + batch.group * 4,
-        out + job.codes.begin(batch.plane) + batch.begin / 8 * bits);
+    const auto encode =
+        job.zero_code ? encode_some_groups<Kind, true> : encode_some_groups<Kind, false>;
+    const bool good = encode(job, x, batch.count, batch.plane * layout.plane_size() + batch.begin,
+                             bits, task, out + job.sections.ranges + batch.group * 4,
+                             out + job.codes.begin(batch.plane) + batch.begin / 8 * bits);
     if (!good) *representable = false;
     return true;
   };

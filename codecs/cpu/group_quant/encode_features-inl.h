@@ -20,6 +20,7 @@
 #include "codecs/cpu/group_quant/quantize-inl.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
 #include "codecs/cpu/group_quant/strip_codes-inl.h"
+#include "codecs/cpu/group_quant/zero_code-inl.h"
 #include "codecs/cpu/inline_lambda.h"
 #include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/cpu/vectors/philox_apart-inl.h"
@@ -43,6 +44,7 @@ struct FeatureSource {
 struct FeatureExtremes {
   HWY_ALIGN float min[cpu::kRangedFeatures];
   HWY_ALIGN float max[cpu::kRangedFeatures];
+  HWY_ALIGN float other[cpu::kRangedFeatures];  ///< as AboveZero stores it: after find_above_zero
 
   /// Finds those of `count` features.
   template <class S>
@@ -78,6 +80,23 @@ struct FeatureExtremes {
     }
   }
 
+  /// The same, of what AboveZero makes of the elements.
+  template <class S>
+  HWY_NOINLINE void find_above_zero(const FeatureSource<S>& of, std::int64_t count) {
+    const ExtremeTag df;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+    for (std::int64_t f = 0; f < count; f += lanes) AboveZero().store(min + f, max + f, other + f);
+    for (std::int64_t r = 0; r < of.rows; r += kRows) {
+      const auto* const row = of.x + r * of.pitch;
+      for (std::int64_t i = kRows; i < 2 * kRows; ++i) prefetch(row + i * of.pitch, count);
+      for (std::int64_t f = 0; f < count; f += lanes) {
+        AboveZero above(min + f, max + f, other + f);
+        for (std::int64_t i = 0; i < kRows; ++i) above.add(S::load(df, row + i * of.pitch + f));
+        above.store(min + f, max + f, other + f);
+      }
+    }
+  }
+
  private:
   static constexpr std::int64_t kRows = 8;  ///< groups have a multiple of them
 
@@ -92,7 +111,8 @@ struct FeatureExtremes {
 };
 
 /// Encodes the features of a strip. Every eight rows' codes of a feature are whole bytes.
-template <class S, bool kEightBits>
+/// @tparam kZeroCode job.zero_code
+template <class S, bool kEightBits, bool kZeroCode>
 class StripEncoder {
   using DF = ExtremeTag;
   using DU = hn::RebindToUnsigned<DF>;
@@ -142,21 +162,29 @@ class StripEncoder {
       VU words[4];
       draws_.blocks(block++, words);
       const auto code = [&](int i, VU draw) CINCH_INLINE_LAMBDA {
-        const auto x = S::load(df, row + i * of.pitch);
+        auto x = S::load(df, row + i * of.pitch);
+        const auto above = hn::Gt(x, hn::Zero(df));
+        if constexpr (kZeroCode) x = hn::IfThenElse(above, x, lo);
         const auto fixed = hn::Add(affine_fixed<kEightBits>(df, x, lo, scale, floor), draw);
-        return clamped(hn::ShiftRight<16>(fixed), top);
+        const VU c = clamped(hn::ShiftRight<16>(fixed), top);
+        if constexpr (!kZeroCode) return c;
+        const VU sign = hn::IfThenElseZero(hn::RebindMask(du, above), hn::Set(du, 1));
+        return hn::IfThenElse(poisoned, sign, c);
       };
       const auto two = [&](int word) CINCH_INLINE_LAMBDA {
         const VU even = code(2 * word, hn::And(words[word], hn::Set(du, 0xFFFF)));
         return hn::Or(even, hn::Shl(code(2 * word + 1, hn::ShiftRight<16>(words[word])), by));
       };
+      const auto kept = [&](VU packed) CINCH_INLINE_LAMBDA {
+        return kZeroCode ? packed : hn::IfThenZeroElse(poisoned, packed);
+      };
       const VU low = hn::Or(two(0), hn::Shl(two(1), by_two));
       const VU high = hn::Or(two(2), hn::Shl(two(3), by_two));
       if (bits_ <= 4) {
-        to.append(hn::IfThenZeroElse(poisoned, hn::Or(low, hn::Shl(high, by_four))), 8 * bits_);
+        to.append(kept(hn::Or(low, hn::Shl(high, by_four))), 8 * bits_);
       } else {
-        to.append(hn::IfThenZeroElse(poisoned, low), 4 * bits_);
-        to.append(hn::IfThenZeroElse(poisoned, high), 4 * bits_);
+        to.append(kept(low), 4 * bits_);
+        to.append(kept(high), 4 * bits_);
       }
       row += philox::kDrawsPerBlock * of.pitch;
     }
@@ -199,14 +227,26 @@ auto in_strips(const typename S::Raw* x, const cpu::FeatureRows& of, std::int64_
   return FeatureSource<Kind>{tile, pitch, of.rows};
 }
 
-/// Ranges of the features of a strip. @param min and `max`: their extremes
-inline GroupRanges ranges_of_strip(const float* min, const float* max, int bits, float floor) {
+/// Ranges of the features of a strip, from `first` on.
+/// @param representable becomes false where elements are not
+inline GroupRanges ranges_of_strip(const cpu::GroupQuantJob& job, const FeatureExtremes& extremes,
+                                   std::int64_t first, int bits, bool& representable) {
   const ExtremeTag df;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
   GroupRanges ranges;
   for (std::int64_t v = 0; v < cpu::kStripFeatures; v += lanes) {
-    ranges.hold(hn::Load(df, min + v), hn::Load(df, max + v), bits, v, floor);
+    const auto min = hn::Load(df, extremes.min + first + v);
+    const auto max = hn::Load(df, extremes.max + first + v);
+    if (job.zero_code) {
+      const auto other = hn::Load(df, extremes.other + first + v);
+      const AboveZeroBounds bounds(min, max, other, bits);
+      ranges.hold(bounds.min, bounds.max, bits, v);
+      representable &= !any_below_zero(other);
+    } else {
+      ranges.hold(min, max, bits, v, job.floor);
+    }
   }
+  representable &= !ranges.any_poisoned();
   return ranges;
 }
 
@@ -227,23 +267,33 @@ bool encode_features_of(const cpu::GroupQuantJob& job, const void* source, std::
                                 cpu::workspace().tile);
     if (x.x == nullptr) return false;
     FeatureExtremes extremes;
-    extremes.find(x, cpu::whole_strips(count));
+    if (job.zero_code) {
+      extremes.find_above_zero(x, cpu::whole_strips(count));
+    } else {
+      extremes.find(x, cpu::whole_strips(count));
+    }
     const int bits = job.codes.bits(sample);
     std::byte* const codes = out + job.codes.begin(sample) + begin * blocks * bits;
     for (std::int64_t f = 0; f < count; f += cpu::kStripFeatures) {
       const std::int64_t some = std::min(cpu::kStripFeatures, count - f);
-      const GroupRanges ranges =
-          ranges_of_strip(extremes.min + f, extremes.max + f, bits, job.floor);
-      if (ranges.any_poisoned()) *representable = false;
+      const GroupRanges ranges = ranges_of_strip(job, extremes, f, bits, *representable);
       std::memcpy(out + job.sections.ranges + (g + f) * 4, ranges.ranges(), some * 4);
       const auto encode = [&](auto encoder) {
         encoder.encode({x.x + f, x.pitch, x.rows}, static_cast<std::uint64_t>((g + f) * blocks),
                        some, codes + f * blocks * bits);
       };
-      if (bits == 8) {
-        encode(StripEncoder<Kind, true>(draws, ranges, bits, job.floor, scratch));
+      const auto encode_with = [&](auto zero_code) {
+        constexpr bool kZeroCode = decltype(zero_code)::value;
+        if (bits == 8) {
+          encode(StripEncoder<Kind, true, kZeroCode>(draws, ranges, bits, job.floor, scratch));
+        } else {
+          encode(StripEncoder<Kind, false, kZeroCode>(draws, ranges, bits, job.floor, scratch));
+        }
+      };
+      if (job.zero_code) {
+        encode_with(std::true_type());
       } else {
-        encode(StripEncoder<Kind, false>(draws, ranges, bits, job.floor, scratch));
+        encode_with(std::false_type());
       }
     }
     g += count;

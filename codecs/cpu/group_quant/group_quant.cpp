@@ -127,6 +127,7 @@ class GroupQuantCpu final : public GroupQuantCodec {
     if (!plane_bits) return false;
     cpu::Buffer& sums = cpu::workspace().sums_of_planes;
     cpu::GroupQuantJob job(what, parameters(), *plane_bits, encoded_key(in), sums);
+    job.signs = reads == Reads::sign;
     const bool good = job.codes.good() && f(job);
     sums.trim();
     return good;

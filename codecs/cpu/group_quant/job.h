@@ -64,9 +64,11 @@ struct GroupQuantJob {
   PlaneCodes codes;
   RandomKey key;  ///< decode: meaningful only if `subtractive`
   bool subtractive;
-  float floor;       ///< encode
-  bool roots;        ///< codes are of square roots
-  bool past_caches;  ///< decode: whether dense planes are written past the caches
+  float floor;         ///< encode
+  bool roots;          ///< codes are of square roots
+  bool zero_code;      ///< code 0 is for what is not above 0
+  bool signs = false;  ///< decode: 1 where codes are not 0, else 0
+  bool past_caches;    ///< decode: whether dense planes are written past the caches
 
   GroupQuantJob(const Description& description, const GroupQuantParameters& parameters,
                 std::span<const std::uint8_t> plane_bits, RandomKey random_key,
@@ -79,7 +81,13 @@ struct GroupQuantJob {
         subtractive(parameters.subtractive),
         floor(parameters.floor),
         roots(parameters.roots),
+        zero_code(parameters.zero_code),
         past_caches(writes_past_caches(description)) {}
+
+  /// Decode: whether values need the draws of the encoding.
+  bool has_draws() const noexcept { return subtractive && !signs; }
+  /// If `signs`, in place of each group's: codes other than 0 stand for 1.
+  static AffineRange range_of_signs() noexcept { return {bf16_down(1.0F), 0}; }
 };
 
 /// Elements whose codes, draws and values fit into the L1 cache together.

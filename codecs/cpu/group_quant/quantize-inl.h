@@ -114,7 +114,8 @@ HWY_INLINE auto affine_fixed(DF df, VF x, VF lo, VF scale, VF floor) {
 }
 
 /// affine_code of elements of kind S, of which smaller ones count as `floor`.
-template <class S, bool kEightBits>
+/// @tparam kZeroCode whether elements that are not above 0 get code 0
+template <class S, bool kEightBits, bool kZeroCode = false>
 class GroupQuantizer {
   using DF = hn::ScalableTag<float>;
   using D8 = hn::Repartition<std::uint8_t, DF>;
@@ -137,8 +138,9 @@ class GroupQuantizer {
   template <class VF>
   HWY_INLINE auto fixed(VF x) const {
     const DF df;
-    return affine_fixed<kEightBits>(df, x, hn::Set(df, lo_), hn::Set(df, scale_),
-                                    hn::Set(df, floor_));
+    const auto lo = hn::Set(df, lo_);
+    if constexpr (kZeroCode) x = hn::IfThenElse(hn::Gt(x, hn::Zero(df)), x, lo);
+    return affine_fixed<kEightBits>(df, x, lo, hn::Set(df, scale_), hn::Set(df, floor_));
   }
 
   template <class V8>
@@ -154,15 +156,15 @@ class GroupQuantizer {
 };
 
 /// Runs the GroupQuantizer for `bits`.
-template <class S>
+template <class S, bool kZeroCode = false>
 HWY_INLINE void quantize_group(const typename S::Raw* HWY_RESTRICT x,
                                const std::uint16_t* HWY_RESTRICT draws, std::int64_t count,
                                float lo, float scale, int bits, float floor,
                                std::uint8_t* HWY_RESTRICT codes) {
   if (bits == 8) {
-    GroupQuantizer<S, true>(lo, scale, bits, floor).run(x, draws, count, codes);
+    GroupQuantizer<S, true, kZeroCode>(lo, scale, bits, floor).run(x, draws, count, codes);
   } else {
-    GroupQuantizer<S, false>(lo, scale, bits, floor).run(x, draws, count, codes);
+    GroupQuantizer<S, false, kZeroCode>(lo, scale, bits, floor).run(x, draws, count, codes);
   }
 }
 

@@ -26,16 +26,22 @@ __device__ __forceinline__ void load_group_stretch(const GroupJob& job, const vo
   }
 }
 
-/// Running bounds of a group.
+/// Running bounds of a group. @tparam kOf here and below: job.codes_of, but elements for roots too
+template <CodesOf kOf>
 struct GroupBounds {
   float min = 0x1p127F;
   float max = -0x1p127F;
   bool bad = false;
+  bool negative = false;  ///< known only of CodesOf::above_zero
 
   __device__ __forceinline__ void add(const float (&x)[kStretch], int count) {
 #pragma unroll
     for (int j = 0; j < kStretch; ++j) {
       if (j >= count) continue;
+      if (kOf == CodesOf::above_zero && x[j] <= 0.0F) {
+        negative |= x[j] < 0.0F;
+        continue;
+      }
       bad |= !(fabsf(x[j]) <= kAffineMaxMagnitude);
       min = x[j] < min ? x[j] : min;
       max = x[j] > max ? x[j] : max;
@@ -48,13 +54,19 @@ struct GroupBounds {
     const unsigned first = threadIdx.x % kWarp / lanes * lanes;
     const unsigned those = (lanes == kWarp ? kAllLanes : (1U << lanes) - 1) << first;
     bad = (__ballot_sync(kAllLanes, bad) & those) != 0;
+    if (kOf == CodesOf::above_zero) negative = (__ballot_sync(kAllLanes, negative) & those) != 0;
   }
 
   __device__ __forceinline__ AffineRange range(int bits, float floor) const {
-    return bad ? poisoned_range() : affine_range(fmaxf(min, floor), fmaxf(max, floor), bits);
+    if (bad) return poisoned_range();
+    if constexpr (kOf == CodesOf::above_zero) {
+      return max > 0.0F ? affine_range(below_least(min, max, bits), max, bits) : AffineRange();
+    }
+    return affine_range(fmaxf(min, floor), fmaxf(max, floor), bits);
   }
 };
 
+template <CodesOf kOf>
 __device__ __forceinline__ void store_any_codes(const GroupJob& job, std::byte* at, int bits,
                                                 std::int64_t k, const float (&x)[kStretch],
                                                 int count, AffineRange range) {
@@ -69,13 +81,17 @@ __device__ __forceinline__ void store_any_codes(const GroupJob& job, std::byte* 
     codes[j] = j < count && !poisoned
                    ? affine_code(fmaxf(x[j], job.floor), lo, scale, bits, draws[j])
                    : 0U;
+    if constexpr (kOf == CodesOf::above_zero) {
+      const std::uint32_t code = poisoned ? 1U : codes[j];
+      codes[j] = j < count && x[j] > 0.0F ? code : 0U;
+    }
   }
   store_bytes(at, pack_stretch(codes, bits), (count * bits + 7) / 8);
 }
 
 /// Replaces elements by what is quantized of them.
 __device__ __forceinline__ void root_stretch(const GroupJob& job, float (&x)[kStretch]) {
-  if (!job.roots) return;
+  if (job.codes_of != CodesOf::roots) return;
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) x[j] = rooted(x[j]);
 }
@@ -90,7 +106,7 @@ __device__ __forceinline__ int stretch_count(const GroupJob& job, std::uint32_t 
 
 /// Encodes a group, which the warp reads twice.
 /// @param load load(place, p, i, count, x) as load_group_stretch, of plane p, where `place` begins
-template <typename Load>
+template <CodesOf kOf, typename Load>
 __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std::int64_t* offsets,
                                                  const Load& load, std::int64_t group,
                                                  std::byte* out, Result* result) {
@@ -106,7 +122,7 @@ __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std:
   const std::uint32_t begin = in_plane * group_slots;
   const std::uint32_t lane = threadIdx.x % kWarp;
   const BlockPlace place(job.order, p * job.size);
-  GroupBounds bounds;
+  GroupBounds<kOf> bounds;
   float x[kStretch];
   for (std::uint32_t s = lane; s < group_slots; s += kWarp) {
     const int count = stretch_count(job, begin + s);
@@ -120,7 +136,7 @@ __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std:
   const AffineRange range = bounds.range(codes.bits, job.floor);
   if (lane == 0) {
     store_group_range(job, out, group, {float_of_bf16(range.lo), float_of_bf16(range.step)});
-    if (bounds.bad) result->not_representable = 1;
+    if (bounds.bad || bounds.negative) result->not_representable = 1;
   }
   for (std::uint32_t s = lane; s < group_slots; s += kWarp) {
     const std::uint32_t slot = begin + s;
@@ -128,24 +144,24 @@ __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std:
     if (count <= 0) continue;
     load(place, p, slot * kStretch, count, x);
     root_stretch(job, x);
-    store_any_codes(job, out + codes.at + std::int64_t{slot} * codes.bits, codes.bits,
-                    p * job.size + std::int64_t{slot} * kStretch, x, count, range);
+    store_any_codes<kOf>(job, out + codes.at + std::int64_t{slot} * codes.bits, codes.bits,
+                         p * job.size + std::int64_t{slot} * kStretch, x, count, range);
   }
 }
 
 /// Encodes all groups, one a warp at a time, with any number of blocks of threads.
-template <typename Load>
+template <CodesOf kOf = CodesOf::elements, typename Load>
 __device__ __forceinline__ void encode_any_groups(const GroupJob& job, const std::int64_t* offsets,
                                                   const Load& load, std::byte* out,
                                                   Result* result) {
   constexpr unsigned kWarps = kGroupThreads / kWarp;
   for (std::int64_t group = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
        group < job.planes * job.groups; group += std::int64_t{gridDim.x} * kWarps) {
-    encode_any_group(job, offsets, load, group, out, result);
+    encode_any_group<kOf>(job, offsets, load, group, out, result);
   }
 }
 
-template <ElementType type>
+template <ElementType type, CodesOf kOf>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_encode_any(const GroupJob job, const std::int64_t* offsets, const void* source,
                            std::byte* out, Result* result) {
@@ -154,7 +170,7 @@ __global__ void __launch_bounds__(kGroupThreads)
                         float(&x)[kStretch]) {
     load_group_stretch<type>(job, source, place, i, count, x);
   };
-  encode_any_groups(job, offsets, load, out, result);
+  encode_any_groups<kOf>(job, offsets, load, out, result);
 }
 
 /// Stores `count` of eight values from the i-th element of `place` on; if `poisoned`, NaNs.
@@ -183,7 +199,7 @@ __device__ __forceinline__ void store_group_stretch(const GroupJob& job, void* t
 /// Restores the calling thread's stretch of those from `first_slot` on.
 /// @param store store(place, p, e, i, count, x, poisoned): the values x of plane p from its element
 /// e on, which is the i-th of `place`
-template <bool subtractive, bool kRoots, typename Store>
+template <bool subtractive, CodesOf kOf, typename Store>
 __device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const std::int64_t* offsets,
                                                    const std::byte* in, RandomKey key,
                                                    std::int64_t first_slot, const Store& store) {
@@ -200,8 +216,7 @@ __device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const st
   if (at + bytes > job.end) return;
   const std::uint64_t packed = load_bytes(in + at, bytes);
   const std::int64_t group = p * job.groups + job.by_group_slots.quotient(slot);
-  const std::uint32_t word =
-      *reinterpret_cast<const std::uint32_t*>(in + job.ranges_at + 4 * group);
+  const std::uint32_t word = job.range_word<kOf>(in, group);
   const AffineRange range = {static_cast<std::uint16_t>(word),
                              static_cast<std::uint16_t>(word >> 16)};
   const float lo = float_of_bf16(range.lo);
@@ -222,8 +237,9 @@ __device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const st
     } else {
       x[j] = affine_value(lo, step, code);
     }
+    if (kOf == CodesOf::above_zero && code == 0) x[j] = 0.0F;
   }
-  if constexpr (kRoots) {
+  if constexpr (kOf == CodesOf::roots) {
 #pragma unroll
     for (int j = 0; j < kStretch; ++j) x[j] = squared_root(x[j], step);
   }
@@ -232,7 +248,7 @@ __device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const st
 }
 
 /// Restores all elements, with any number of blocks of threads.
-template <bool subtractive, bool kRoots = false, typename Store>
+template <bool subtractive, CodesOf kOf = CodesOf::elements, typename Store>
 __device__ __forceinline__ void decode_any_stretches(const GroupJob& job,
                                                      const std::int64_t* offsets,
                                                      const std::byte* in, const Store& store) {
@@ -240,11 +256,11 @@ __device__ __forceinline__ void decode_any_stretches(const GroupJob& job,
   if constexpr (subtractive) key = load_key(in);
   for (std::int64_t first = std::int64_t{blockIdx.x} * kGroupThreads; first < job.all_slots;
        first += std::int64_t{gridDim.x} * kGroupThreads) {
-    decode_any_stretch<subtractive, kRoots>(job, offsets, in, key, first, store);
+    decode_any_stretch<subtractive, kOf>(job, offsets, in, key, first, store);
   }
 }
 
-template <ElementType type, bool subtractive, bool kRoots = false>
+template <ElementType type, bool subtractive, CodesOf kOf = CodesOf::elements>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_decode_any(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
                            void* target) {
@@ -252,7 +268,7 @@ __global__ void __launch_bounds__(kGroupThreads)
                          std::uint32_t i, int count, const float(&x)[kStretch], bool poisoned) {
     store_group_stretch<type>(job, target, place, i, count, x, poisoned);
   };
-  decode_any_stretches<subtractive, kRoots>(job, offsets, in, store);
+  decode_any_stretches<subtractive, kOf>(job, offsets, in, store);
 }
 
 }  // namespace cinch::codecs::cuda

@@ -14,7 +14,7 @@ __device__ __forceinline__ std::uint64_t load_group_codes(const std::byte* at, i
 }
 
 /// The values of a stretch. @param draws with subtractive dithering: what was drawn for it
-template <bool subtractive>
+template <bool subtractive, CodesOf kOf = CodesOf::elements>
 __device__ __forceinline__ void group_values(std::uint64_t packed, int bits, float lo, float step,
                                              const philox::Block& draws, float (&x)[kStretch]) {
   const std::uint32_t mask = (1U << bits) - 1;
@@ -37,11 +37,13 @@ __device__ __forceinline__ void group_values(std::uint64_t packed, int bits, flo
       const std::uint32_t draw = draws.word[j / 2] >> (j % 2 * 16) & 0xFFFFU;
       x[j] = affine_value_dithered(lo, step, code, draw);
     }
+    if (kOf == CodesOf::above_zero && code == 0) x[j] = 0.0F;
+    if (kOf == CodesOf::roots) x[j] = squared_root(x[j], step);
   }
 }
 
 /// Restores a lane's stretch. @param word the group's range, as it is stored
-template <ElementType type, bool subtractive, bool kRoots = false>
+template <ElementType type, bool subtractive, CodesOf kOf = CodesOf::elements>
 __device__ __forceinline__ void restore_group_stretch(std::uint64_t packed, int bits,
                                                       std::uint32_t word, std::int64_t stretch,
                                                       const RoundKeys& keys,
@@ -51,11 +53,7 @@ __device__ __forceinline__ void restore_group_stretch(std::uint64_t packed, int 
   philox::Block draws = {};
   if constexpr (subtractive) draws = keys.draw_block(static_cast<std::uint64_t>(stretch));
   float x[kStretch];
-  group_values<subtractive>(packed, bits, lo, step, draws, x);
-  if constexpr (kRoots) {
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j) x[j] = squared_root(x[j], step);
-  }
+  group_values<subtractive, kOf>(packed, bits, lo, step, draws, x);
   words_of<type>(x, words);
   if (step == step) return;
 #pragma unroll
@@ -92,7 +90,7 @@ inline constexpr unsigned kGroupDecodeBlocks = kBits == 0            ? 6
                                                                      : 8;
 
 /// Decodes what group_quant_encode encodes, kBits and kShift as there. @pre job.vectors
-template <ElementType type, bool subtractive, int kBits, unsigned kShift, bool kRoots = false>
+template <ElementType type, bool subtractive, int kBits, unsigned kShift, CodesOf kOf>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_decode(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
                        void* target) {
@@ -110,8 +108,7 @@ __global__ void __launch_bounds__(kGroupThreads)
     const GroupPlace place = place_of(job, lanes, slot, in, offsets);
     if (!kSwaps && !place.first) continue;
     const int bits = kBits > 0 ? kBits : place.bits;
-    const std::uint32_t range =
-        *reinterpret_cast<const std::uint32_t*>(in + job.ranges_at + 4 * place.group);
+    const std::uint32_t range = job.template range_word<kOf>(in, place.group);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (!kSwaps && half == 1 && !place.second) continue;
@@ -121,8 +118,8 @@ __global__ void __launch_bounds__(kGroupThreads)
       // What damaged bits of planes make of the codes' places may end behind the data.
       if (kBits == 0 && job.mixed && at + bits > job.end) continue;
       std::uint32_t words[kStretchWords<type>];
-      restore_group_stretch<type, subtractive, kRoots>(load_group_codes<kBits>(in + at, bits), bits,
-                                                       range, stretch, keys, words);
+      restore_group_stretch<type, subtractive, kOf>(load_group_codes<kBits>(in + at, bits), bits,
+                                                    range, stretch, keys, words);
       if constexpr (kSwaps) {
         store_wide_stretches(static_cast<uint4*>(target), stretch, words);
         continue;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "codecs/cuda/blocks/ordered.cuh"
 #include "codecs/cuda/group_quant/lanes.cuh"
 
@@ -16,11 +18,16 @@ __device__ __forceinline__ void store_group_range(const GroupJob& job, std::byte
   *reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 4 * group) = range.word();
 }
 
-/// @pre are_quantizable(bounds.min, bounds.max) @param kRoots job.roots, here and below
-template <bool kRoots = false>
+/// @pre are_quantizable(bounds.min, bounds.max) @param kOf job.codes_of, here and below
+template <CodesOf kOf = CodesOf::elements>
 __device__ __forceinline__ FloatRange group_range(const GroupJob& job, int bits,
                                                   const FloatBounds& bounds) {
-  if constexpr (kRoots) return RangeMaker(bits).range(rooted(bounds.min), rooted(bounds.max));
+  if constexpr (kOf == CodesOf::above_zero) {
+    if (!(bounds.max > 0.0F)) return {0.0F, 0.0F};
+    return RangeMaker(bits).range(below_least(bounds.min, bounds.max, bits), bounds.max);
+  }
+  if constexpr (kOf == CodesOf::roots)
+    return RangeMaker(bits).range(rooted(bounds.min), rooted(bounds.max));
   return RangeMaker(bits).range(fmaxf(bounds.min, job.floor), fmaxf(bounds.max, job.floor));
 }
 
@@ -32,22 +39,26 @@ __device__ __forceinline__ void store_group_head(const GroupJob& job, std::byte*
   if (job.subtractive) store_key(job, out);
 }
 
-/// The joined codes of a stretch; 0 if its group can't be held.
+/// The joined codes of a stretch; 0 if its group can't be held, or with CodesOf::above_zero 1 and
+/// 0.
 /// @param share RangeMaker::scale, as CodePacker::share_of has it
-template <ElementType type, bool kRoots = false>
+template <ElementType type, CodesOf kOf = CodesOf::elements>
 __device__ __forceinline__ std::uint64_t group_codes(
     const GroupJob& job, const std::uint32_t (&words)[kStretchWords<type>], std::int64_t stretch,
     float lo, float share, bool good, const CodePacker& packer) {
   float t[kStretch];
   values_in<type>(words, t);
+  const float one = packer.share_of(65536.0F);
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
-    if constexpr (kRoots) t[j] = sqrtf(fmaxf(t[j], 0.0F));  // rooted, if it can be held
+    const float x = t[j];
+    if constexpr (kOf == CodesOf::roots) t[j] = sqrtf(fmaxf(x, 0.0F));  // if it can be held
     t[j] = saturated((t[j] - lo) * share);
+    if constexpr (kOf == CodesOf::above_zero) t[j] = x > 0.0F ? (good ? t[j] : one) : 0.0F;
   }
   const std::uint64_t packed =
       packer.pack_shares(t, job.keys.draw_block(static_cast<std::uint64_t>(stretch)));
-  return good ? packed : 0;
+  return good || kOf == CodesOf::above_zero ? packed : 0;
 }
 
 /// Stores the codes of a lane's stretch. All lanes of the warp must call it.
@@ -62,39 +73,74 @@ __device__ __forceinline__ void store_group_codes(std::byte* at, int bits, std::
   }
 }
 
+/// Bounds of a group's elements above 0, NaN if an element is; as GroupRange.
+template <ElementType type>
+class AboveZeroRange : public FloatBounds {
+ public:
+  __device__ __forceinline__ AboveZeroRange() : FloatBounds{kAffineMaxMagnitude, 0.0F} {}
+
+  bool negative = false;  ///< after join: whether an element is below 0
+
+  __device__ __forceinline__ void add(const std::uint32_t (&words)[kStretchWords<type>]) {
+    float x[kStretch];
+    values_in<type>(words, x);
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      bad_ |= !(x[j] <= kAffineMaxMagnitude);
+      negative |= x[j] < 0.0F;
+      min = x[j] > 0.0F ? fminf(min, x[j]) : min;
+      max = fmaxf(max, x[j]);  // never NaN
+    }
+  }
+
+  __device__ __forceinline__ void join(std::uint32_t lanes) {
+    join_bounds(min, max, lanes);
+    const unsigned first = threadIdx.x % kWarp / lanes * lanes;
+    const unsigned those = ((1U << lanes) - 1) << first;
+    negative = (__ballot_sync(kAllLanes, negative) & those) != 0;
+    if ((__ballot_sync(kAllLanes, bad_) & those) != 0) min = float_of_bits(0x7FC00000U);
+  }
+
+ private:
+  bool bad_ = false;
+};
+
 /// Encodes the groups of a warp. All of its lanes must call it.
 /// @param kBits job.usual_bits(), or 0
 /// @param kWhole each group has a stretch for each of its lanes' two, or none at all: then lanes
 /// without stretches need not be left out of a group's bounds
 /// @param a, b the lane's two stretches
-template <ElementType type, int kBits, bool kWhole, bool kRoots = false, unsigned kShift>
+template <ElementType type, int kBits, bool kWhole, CodesOf kOf = CodesOf::elements,
+          unsigned kShift>
 __device__ __forceinline__ void encode_groups(const GroupJob& job, const GroupLanes<kShift>& lanes,
                                               const GroupPlace& place,
                                               const std::uint32_t (&a)[kStretchWords<type>],
                                               const std::uint32_t (&b)[kStretchWords<type>],
                                               std::byte* out, Result* result) {
-  GroupRange<type> bounds;
+  std::conditional_t<kOf == CodesOf::above_zero, AboveZeroRange<type>, GroupRange<type>> bounds;
   if (kWhole || place.first) bounds.add(a);
   if (kWhole || place.second) bounds.add(b);
   bounds.join(lanes.count());
   const int bits = kBits > 0 ? kBits : place.bits;
   const bool good = are_quantizable(bounds.min, bounds.max);
   FloatRange range = poisoned_floats();
-  if (good) range = group_range<kRoots>(job, bits, bounds);
+  if (good) range = group_range<kOf>(job, bits, bounds);
   if (place.first && lanes.leads()) {
     store_group_range(job, out, place.group, range);
-    if (!good) result->not_representable = 1;
+    bool holds = good;
+    if constexpr (kOf == CodesOf::above_zero) holds &= !bounds.negative;
+    if (!holds) result->not_representable = 1;
   }
   const CodePacker packer(static_cast<std::uint32_t>(bits));
   const float share = packer.share_of(RangeMaker::scale(range.step));
   std::byte* const at = out + place.codes;
   store_group_codes<kBits>(
-      at, bits, group_codes<type, kRoots>(job, a, place.stretch, range.lo, share, good, packer),
+      at, bits, group_codes<type, kOf>(job, a, place.stretch, range.lo, share, good, packer),
       place.first);
   const std::uint32_t further = lanes.count();
   store_group_codes<kBits>(
       at + further * static_cast<std::uint32_t>(bits), bits,
-      group_codes<type, kRoots>(job, b, place.stretch + further, range.lo, share, good, packer),
+      group_codes<type, kOf>(job, b, place.stretch + further, range.lo, share, good, packer),
       place.second);
 }
 
@@ -102,7 +148,7 @@ __device__ __forceinline__ void encode_groups(const GroupJob& job, const GroupLa
 /// elements once, into registers. @param kBits, kShift for which there is code of its own, or
 /// zeros; not 0 only if job.linear
 /// @pre job.vectors
-template <ElementType type, int kBits, unsigned kShift, bool kRoots = false>
+template <ElementType type, int kBits, unsigned kShift, CodesOf kOf>
 __global__ void __launch_bounds__(kGroupThreads, (kGroupEncodeBlocks<type, kBits>))
     group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
                        std::byte* out, Result* result) {
@@ -121,7 +167,7 @@ __global__ void __launch_bounds__(kGroupThreads, (kGroupEncodeBlocks<type, kBits
     std::uint32_t b[kStretchWords<type>];
     load_run<type, kStretch>(elements + first * kStretch, a);
     load_run<type, kStretch>(elements + second * kStretch, b);
-    encode_groups<type, kBits, (kBits > 0), kRoots>(job, lanes, place, a, b, out, result);
+    encode_groups<type, kBits, (kBits > 0), kOf>(job, lanes, place, a, b, out, result);
   }
 }
 

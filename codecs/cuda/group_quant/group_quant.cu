@@ -44,8 +44,8 @@ class GroupQuantCuda final : public DeviceCodec {
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
-          return with_kernel(job, [&](auto bits, auto shift, auto roots) {
-            return launch(group_quant_encode<type.value, bits.value, shift.value, roots.value>,
+          return with_kernel(job, [&](auto bits, auto shift, auto of) {
+            return launch(group_quant_encode<type.value, bits.value, shift.value, of.value>,
                           warps_blocks(job, 2 * kGroupEncodeBlocks<type.value, bits.value>, stream),
                           kGroupThreads, 0, stream, job, offsets, source, out, result);
           });
@@ -83,20 +83,24 @@ class GroupQuantCuda final : public DeviceCodec {
       }
     }
     return with_any_element(what.type, [&](auto type) {
-      return launch(group_quant_encode_any<type.value>,
+      return launch(job.codes_of == CodesOf::above_zero
+                        ? group_quant_encode_any<type.value, CodesOf::above_zero>
+                        : group_quant_encode_any<type.value, CodesOf::elements>,
                     blocks_in(stream, blocks_for(job.planes * job.groups, kGroupThreads / kWarp),
                               kGroupThreads),
                     kGroupThreads, 0, stream, job, offsets, source, out, result);
     });
   }
 
-  bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
+  bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               void* scratch, Stream stream) const noexcept override {
     GroupJob job(parameters_, what, target, {});
     const auto size = static_cast<std::int64_t>(in.size());
     if (size < (job.mixed ? job.codes_at : job.end)) return false;
     if (job.planes == 0) return true;
     job.end = size;
+    job.signs = reads == Reads::sign;
+    const bool dithered = job.subtractive && !job.signs;
     auto* const offsets = static_cast<std::int64_t*>(scratch);
     if (job.mixed && !launch(group_offsets, 1, kGroupThreads, 0, stream, job, in.data(), offsets)) {
       return false;
@@ -107,12 +111,12 @@ class GroupQuantCuda final : public DeviceCodec {
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
-          return with_kernel(job, [&](auto bits, auto shift, auto roots) {
-            constexpr bool kRoots = roots.value;  // which are dithered: no other kernel is made
+          return with_kernel(job, [&](auto bits, auto shift, auto of) {
+            constexpr CodesOf kOf = of.value;
+            constexpr bool kAlways = kOf == CodesOf::roots;  // dithered: no other kernel is made
             return launch_with(
-                job.subtractive
-                    ? group_quant_decode<type.value, true, bits.value, shift.value, kRoots>
-                    : group_quant_decode<type.value, kRoots, bits.value, shift.value, kRoots>,
+                dithered ? group_quant_decode<type.value, true, bits.value, shift.value, kOf>
+                         : group_quant_decode<type.value, kAlways, bits.value, shift.value, kOf>,
                 warps_blocks(job, kGroupDecodeBlocks<type.value, bits.value>, stream));
           });
         });
@@ -143,19 +147,23 @@ class GroupQuantCuda final : public DeviceCodec {
       }
     }
     return with_any_element(what.type, [&](auto type) {
+      constexpr auto kAboveZero = CodesOf::above_zero;
+      const bool above_zero = job.codes_of == kAboveZero;
       return launch_with(
-          job.roots         ? group_quant_decode_any<type.value, true, true>
-          : job.subtractive ? group_quant_decode_any<type.value, true>
-                            : group_quant_decode_any<type.value, false>,
+          job.codes_of == CodesOf::roots ? group_quant_decode_any<type.value, true, CodesOf::roots>
+          : above_zero && dithered       ? group_quant_decode_any<type.value, true, kAboveZero>
+          : above_zero                   ? group_quant_decode_any<type.value, false, kAboveZero>
+          : dithered                     ? group_quant_decode_any<type.value, true>
+                                         : group_quant_decode_any<type.value, false>,
           blocks_in(stream, blocks_for(job.all_slots, kGroupThreads), kGroupThreads));
     });
   }
 
  private:
-  /// Those whose groups have kernels; of roots there are none.
+  /// Those whose groups have kernels; of roots and zero codes there are none.
   SamplesLast samples_of(const Description& what, const void* elements) const noexcept {
     SamplesLast samples(what.layout, elements, element_size(what.type));
-    samples.vectors &= !parameters_.roots;
+    samples.vectors &= !parameters_.roots && !parameters_.zero_code;
     return samples;
   }
 
@@ -181,30 +189,35 @@ class GroupQuantCuda final : public DeviceCodec {
   }
 
   /// Calls f with the bits, and the GroupLanes' shift, for which contiguous planes have code of
-  /// their own, and whether codes are of roots, as std::integral_constants; zeros stand for all
-  /// other bits and shifts.
+  /// their own, and what codes are of, as std::integral_constants; zeros stand for all other bits
+  /// and shifts.
   template <typename F>
   static bool with_kernel(const GroupJob& job, const F& f) noexcept {
     constexpr std::integral_constant<unsigned, kUsualShift> usual;
     constexpr std::integral_constant<int, 0> any_bits;
     constexpr std::integral_constant<unsigned, 0> any_shift;
-    if (job.roots) {
-      constexpr std::integral_constant<int, 3> of_softmax;  // the preset default's
-      if (job.linear && job.usual_bits() == 3) return f(of_softmax, usual, std::true_type());
-      return f(any_bits, any_shift, std::true_type());
+    constexpr std::integral_constant<CodesOf, CodesOf::elements> elements;
+    const auto with_three = [&](auto of) {
+      constexpr std::integral_constant<int, 3> three;  // the preset default's
+      if (job.linear && job.usual_bits() == 3) return f(three, usual, of);
+      return f(any_bits, any_shift, of);
+    };
+    if (job.codes_of == CodesOf::roots) {
+      return with_three(std::integral_constant<CodesOf, CodesOf::roots>());
+    }
+    if (job.codes_of == CodesOf::above_zero) {
+      return with_three(std::integral_constant<CodesOf, CodesOf::above_zero>());
     }
     if (job.linear && job.usual_bits() != 0) {
       return with_bits(job.usual_bits(), [&](auto bits) {
-        return f(bits, std::integral_constant<unsigned, usual_shift(bits.value)>(),
-                 std::false_type());
+        return f(bits, std::integral_constant<unsigned, usual_shift(bits.value)>(), elements);
       });
     }
     // The preset default's inputs of norms.
     if (job.linear && job.bits == 4 && job.half_shift == 2) {
-      return f(std::integral_constant<int, 4>(), std::integral_constant<unsigned, 2>(),
-               std::false_type());
+      return f(std::integral_constant<int, 4>(), std::integral_constant<unsigned, 2>(), elements);
     }
-    return f(any_bits, any_shift, std::false_type());
+    return f(any_bits, any_shift, elements);
   }
 
   /// Blocks of threads whose warps take all stretches, piece by piece.

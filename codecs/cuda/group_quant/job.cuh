@@ -12,6 +12,9 @@ namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kGroupThreads = 256;
 
+/// What codes are of: elements, their roots, or elements above 0 (GroupQuantParameters::zero_code).
+enum class CodesOf { elements, roots, above_zero };
+
 /// Arguments of the group_quant kernels.
 struct GroupJob {
   LogicalOrder order;
@@ -29,7 +32,8 @@ struct GroupJob {
   bool mixed;
   bool subtractive;
   float floor;  ///< encode only
-  bool roots;
+  CodesOf codes_of;
+  bool signs;  ///< decode, of CodesOf::above_zero: 1 and 0 are wanted
   int bits;
   std::int64_t plane_bits_at, ranges_at, codes_at;
   std::int64_t end;  ///< encode: encoded size; decode: size of the bytes given
@@ -62,7 +66,10 @@ struct GroupJob {
         mixed(!what.plane_bits.empty()),
         subtractive(parameters.subtractive),
         floor(parameters.floor),
-        roots(parameters.roots),
+        codes_of(parameters.roots       ? CodesOf::roots
+                 : parameters.zero_code ? CodesOf::above_zero
+                                        : CodesOf::elements),
+        signs(false),
         bits(parameters.bits),
         plane_bits_at(sections.plane_bits_at),
         ranges_at(sections.ranges),
@@ -79,6 +86,15 @@ struct GroupJob {
     const bool fills = wanted <= kWarpGroup || wanted < plane_size;
     if (fills) return static_cast<std::int32_t>(wanted);
     return plane_size <= kWarpGroup ? std::int32_t{kWarpGroup} : (plane_size + 7) / 8 * 8;
+  }
+
+  /// A group's range as it is stored. Signs are decoded with 1 and no step in its place.
+  template <CodesOf kOf>
+  __device__ __forceinline__ std::uint32_t range_word(const std::byte* in,
+                                                      std::int64_t group_number) const {
+    constexpr std::uint32_t kOne = 0x3F80;
+    if (kOf == CodesOf::above_zero && signs) return kOne;
+    return *reinterpret_cast<const std::uint32_t*>(in + ranges_at + 4 * group_number);
   }
 
   /// Whether half a warp, or less, holds a whole group, two stretches a lane.

@@ -92,6 +92,15 @@ Contender group_quant_roots(int bits) {
   contender.view = as_samples;
   return contender;
 }
+/// With signs, within the codes or a bit beside each.
+Contender group_quant_with_signs(int bits, bool within) {
+  const CodecSpec spec = {
+      .name = "group_quant", .subtractive_dither = true, .zero_code = within, .with_sign = !within};
+  Contender contender =
+      with_bits(within ? "group_quant_zero_code" : "group_quant_with_sign", spec, bits);
+  contender.view = as_samples;
+  return contender;
+}
 /// Samples of which each channel has numbers for two_sided.
 codecs::Description normalized_samples(const codecs::Description& of) {
   static const std::vector<float> ones(1 << 16, 1.0F), zeros(1 << 16, 0.0F);
@@ -208,8 +217,13 @@ std::vector<Group> random_groups(std::int64_t bytes) {
       {normal("f32_row4096", rows(f32, 4096, bytes)), {sign(), interval()}},
       {normal("bf16_row4096", rows(bf16, 4096, bytes)), {sign(), interval()}},
       {rectified("f32_relu_56x56", planes(f32, 56, 56, bytes)),
-       {sign(), division_with_sign(2), fixed_point(0.1), error_bounded_ratio(0.1),
+       {sign(), division_with_sign(2), group_quant_with_signs(3, true),
+        group_quant_with_signs(3, false), fixed_point(0.1), error_bounded_ratio(0.1),
         zfp_accuracy(0.1), zstd(), lz4()}},
+      {rectified("bf16_relu_56x56", planes(bf16, 56, 56, bytes)),
+       {group_quant_with_signs(3, true), group_quant_with_signs(3, false)}},
+      {rectified("f32_relu_features768", features(f32, 768, bytes)),
+       {group_quant_with_signs(3, true), group_quant_with_signs(3, false)}},
       {dropout("f32_dropout_row4096", rows(f32, 4096, bytes)), lossless},
       {dropout("bool_dropout_row4096", rows(boolean, 4096, bytes)), lossless},
       {pool_indices("int64_pool_56x56", planes(int64, 56, 56, bytes)),

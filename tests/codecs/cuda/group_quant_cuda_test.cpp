@@ -19,9 +19,10 @@ TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
     spec.roots = spec.subtractive_dither && round % 7 >= 5;
     Description what{.type = random_float(random, *codec_traits(spec.name)),
                      .layout = random_layout(random)};
+    spec.zero_code = round % 7 == 4 && spec.bits > 1 && what.type != ElementType::float64;
     std::vector<std::uint8_t> bits(what.layout.planes());
     for (std::uint8_t& b : bits) b = static_cast<std::uint8_t>(draw(random, 1, 8));
-    if (draw(random, 0, 1) != 0) what.plane_bits = bits;
+    if (draw(random, 0, 1) != 0 && !spec.zero_code) what.plane_bits = bits;
     const Bytes source =
         with_low_bits(random, what, make_source(what, random_values(random, what.layout, false)));
     const RandomKey key{static_cast<std::uint32_t>(random()), 3, random()};
@@ -31,7 +32,7 @@ TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
 }
 
 /// A case of random bits, dither, floor, type and alignment; perhaps with bits that differ by
-/// plane, and with elements that can't be held.
+/// plane or a code for zeros, and with elements that can't be held.
 void expect_like_reference(Random& random, const PlaneLayout& layout, int group) {
   CodecSpec spec{.name = "group_quant",
                  .bits = static_cast<int>(draw(random, 1, 8)),
@@ -46,7 +47,9 @@ void expect_like_reference(Random& random, const PlaneLayout& layout, int group)
   std::vector<std::uint8_t> bits(static_cast<std::size_t>(layout.planes()));
   for (std::uint8_t& b : bits) b = static_cast<std::uint8_t>(draw(random, 1, 8));
   if (draw(random, 0, 3) == 0) what.plane_bits = bits;
-  std::vector<float> x = random_values(random, layout, false);
+  const bool plain = what.plane_bits.empty() && spec.floor == kNoFloor && !spec.roots;
+  spec.zero_code = plain && spec.bits > 1 && draw(random, 0, 1) != 0;
+  std::vector<float> x = random_values(random, layout, spec.zero_code && draw(random, 0, 3) != 0);
   if (draw(random, 0, 3) == 0) spoil(random, x);
   const std::size_t offset = draw(random, 0, 3) == 0 ? element_size(what.type) : 0;
   SCOPED_TRACE(describe(what, spec) + " G " + std::to_string(group));

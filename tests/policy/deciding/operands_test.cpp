@@ -390,6 +390,32 @@ TEST(Decide, SignsBesideApproximateValues) {
   EXPECT_FALSE(d.candidates[0].spec.with_sign);
 }
 
+TEST(Decide, DitheredCodesOfAReluHoldItsSigns) {
+  const auto spec = [](EntryBuilder& entry, int bits, const char* others = "") {
+    const Policy policy =
+        with_rules(R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant","bits":)" +
+                   std::to_string(bits) + others + "}}");
+    const Decision d = policy.decide(entry.build());
+    EXPECT_EQ(d.candidates.back().spec.name, "group_quant");
+    EXPECT_NE(d.candidates.back().spec.with_sign, d.candidates.back().spec.zero_code);
+    EXPECT_TRUE(codecs::make_codec(d.candidates.back().spec)->accepts(d.candidates.back().what));
+    return d.candidates.back().spec;
+  };
+  constexpr auto dithered = R"(,"dither":"subtractive")";
+  EntryBuilder relu;
+  relu.use("aten::relu", "result", {4, 16, 28, 28})
+      .use("aten::convolution", "input", {4, 16, 28, 28});
+  EXPECT_TRUE(spec(relu, 3, dithered).zero_code);
+  EXPECT_EQ(spec(relu, 3, dithered).bits, 3);
+  EXPECT_FALSE(spec(relu, 2, dithered).zero_code) << "one step of three less";
+  EXPECT_FALSE(spec(relu, 3).zero_code) << "as ActNN has it";
+  EXPECT_TRUE(spec(relu.on_device(), 3, dithered).zero_code);
+  EntryBuilder leaky;
+  leaky.use("aten::leaky_relu", "self", {4, 16, 28, 28})
+      .use("aten::convolution", "input", {4, 16, 28, 28});
+  EXPECT_FALSE(spec(leaky, 3, dithered).zero_code) << "there are elements below 0";
+}
+
 TEST(Decide, CodecsAcceptTheirDescriptions) {
   const Dims shape{4, 16, 28, 28};
   EntryBuilder entries[11];

@@ -55,6 +55,7 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
   if (spec.subtractive_dither) label += " dithered";
   if (spec.roots) label += " roots";
   if (spec.with_sign) label += " + sign";
+  if (spec.zero_code) label += " zero code";
   if (spec.with_bounds) label += " + sides of bounds";
   if (spec.without_zero_rows) label += " without zeros";
   return label;

@@ -146,6 +146,7 @@ class Case {
     spec.with_sign = number("sign", 0) != 0;
     spec.subtractive_dither = number("dither", 0) != 0;
     spec.roots = number("roots", 0) != 0;
+    spec.zero_code = number("zero_code", 0) != 0;
     spec.error_bound = std::stof(text("bound", "0"));
     return spec;
   }
