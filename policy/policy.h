@@ -19,6 +19,15 @@ namespace cinch::policy {
 /// One rule of a policy file: what it matches and what it says. The first rule that matches a use
 /// decides for that use.
 struct Rule {
+  /// Whose it is.
+  enum class From : std::uint8_t {
+    file,
+    preset,  ///< of the algorithm's name
+    /// The preset "default", under "budget". Where a plan decides, such a rule says how groups are
+    /// held but not in how many bits; elsewhere it is a rule like any other.
+    advice,
+  };
+
   std::string op = "*";       ///< glob over the operator's name
   std::string operand = "*";  ///< glob over the operand's name
   std::optional<Dtype> dtype;
@@ -29,9 +38,7 @@ struct Rule {
   bool keep = false;                       ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
   std::optional<bool> offload;             ///< in place of OffloadSettings
-  /// A rule of the preset "default" under "budget". Where a plan decides, it says how groups are
-  /// held but not in how many bits; elsewhere it is a rule like any other.
-  bool is_advice = false;
+  From from = From::file;
 };
 
 /// How float tensors are held of which only the origin is known (a compiled region, a custom
@@ -39,13 +46,6 @@ struct Rule {
 struct Treatment {
   bool keep = false;        ///< hold the storage as it is
   codecs::CodecSpec codec;  ///< meaningful unless `keep`
-};
-
-/// What the settings take over from the preset of their algorithm's name, because the file says
-/// nothing else.
-struct FromPreset {
-  std::size_t rules = 0;  ///< how many of Settings::rules, behind the file's own
-  bool others = false;    ///< whether Settings::others
 };
 
 /// Where encoding and decoding run.
@@ -170,13 +170,10 @@ struct Settings {
   /// Other floats of operators that no rule names: those that tolerate approximation are held by
   /// the codec, all others without loss. `keep`: only what the algorithm itself is for is encoded.
   Treatment others{.keep = true, .codec = {}};
-  std::vector<Rule> rules;  ///< the file's own, then those of the preset, then advice
-  FromPreset from_preset;
+  bool others_from_preset = false;  ///< the file says nothing of them
+  std::vector<Rule> rules;          ///< in the order of Rule::From
 
-  /// How many of `rules` are the file's own, the first ones.
-  std::size_t own_rules() const noexcept { return rules.size() - from_preset.rules - advice(); }
-  /// How many of `rules` are advice.
-  std::size_t advice() const noexcept;
+  std::size_t rules_from(Rule::From from) const noexcept;
 };
 
 /// Why a policy can't be used: one message for the user.

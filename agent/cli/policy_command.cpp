@@ -24,10 +24,12 @@ const char* rescue_text(const policy::RescueSettings& rescue) {
 
 /// What the preset adds to a file, or "" where that is nothing.
 std::string addition_text(const policy::Settings& settings) {
-  const auto& [rules, others] = settings.from_preset;
-  const std::size_t advice = settings.advice();
+  using From = policy::Rule::From;
+  const std::size_t rules = settings.rules_from(From::preset);
+  const std::size_t advice = settings.rules_from(From::advice);
+  const bool others = settings.others_from_preset;
   if (rules == 0 && !others && advice == 0) return "";
-  std::string text = "; " + counted(settings.own_rules(), "rule") + " of its own";
+  std::string text = "; " + counted(settings.rules_from(From::file), "rule") + " of its own";
   if (rules != 0 || others) {
     text += ", then " + std::to_string(rules) + " of the preset " + settings.policy;
   }

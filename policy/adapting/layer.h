@@ -54,8 +54,8 @@ struct Layer {
   bool on_device = false;     ///< lies on a CUDA device
   bool derivable = false;     ///< there is a recipe for it (docs/derived.md)
   bool is_source = false;     ///< others are computed from it
-  /// What the preset "default" holds it by, where a policy takes advice from that (Rule::is_advice)
-  /// and it says one thing for all who read the layer.
+  /// What the preset "default" holds it by, where a policy takes advice from that
+  /// (Rule::From::advice) and it says one thing for all who read the layer.
   std::optional<codecs::CodecSpec> advice;
   /// The possible choices, and the encoded size of each (an upper bound where the data decide).
   std::vector<Choice> menu;

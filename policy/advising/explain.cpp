@@ -68,14 +68,15 @@ std::string codec_in_words(const codecs::CodecSpec& spec) {
 
 std::string rules_in_words(const Settings& s) {
   std::string text;
-  const std::size_t own_rules = s.own_rules();
-  const std::size_t before_advice = s.rules.size() - s.advice();
-  for (std::size_t i = 0; i < s.rules.size(); ++i) {
-    if (i == own_rules && i != before_advice) text += "  of the preset " + s.policy + ":\n";
-    if (i == before_advice) {
+  auto from = Rule::From::file;
+  for (const Rule& rule : s.rules) {
+    if (rule.from != from && rule.from == Rule::From::preset) {
+      text += "  of the preset " + s.policy + ":\n";
+    } else if (rule.from != from) {
       text += "  of the preset default, but for the bits, where a plan decides about these:\n";
     }
-    text += rule_words(s.rules[i]);
+    from = rule.from;
+    text += rule_words(rule);
   }
   return text;
 }
@@ -106,7 +107,7 @@ std::string explain(const Settings& s) {
           treatment_words(s.functions) + ".\n";
   if (!s.others.keep) {
     text += "Other floats that tolerate approximation " + treatment_words(s.others) +
-            (s.from_preset.others ? ", as in the preset " + s.policy : "") +
+            (s.others_from_preset ? ", as in the preset " + s.policy : "") +
             "; all remaining floats are compressed without loss.\n";
   }
   if (s.derive.enabled) {

@@ -46,7 +46,7 @@ struct Algorithm {
   /// Unless the file says otherwise (DeriveSettings). Not where noise is predicted by trials of
   /// group_quant.
   bool signs_in_sources = false;
-  /// Takes the rules of the preset "default" as advice (Rule::is_advice).
+  /// Takes the rules of the preset "default" as advice (Rule::From::advice).
   bool takes_advice = false;
 };
 

@@ -271,7 +271,7 @@ Need need_by(std::vector<Rule>::const_iterator rule, const Settings& settings, c
     return with_bits_for_type(default_need(settings, use, fact, choice), use);
   };
   if (rule == settings.rules.end()) return by_default();
-  if (rule->is_advice && choice != nullptr) {
+  if (rule->from == Rule::From::advice && choice != nullptr) {
     Need planned = by_default();
     planned.advice = &*rule->codec;
     if (planned.chosen) return planned;

@@ -22,8 +22,8 @@ struct Need {
   bool chosen = false;  ///< `spec` is the adaptive policy's choice
   /// The data may be a mask in disguise (dropout's noise): codec two_valued is worth a try first.
   bool may_be_mask = false;
-  /// Of a choice: the codec of the first matching rule if that is advice (Rule::is_advice), which
-  /// lives as long as the settings; else null.
+  /// Of a choice: the codec of the first matching rule if that is advice (Rule::From::advice),
+  /// which lives as long as the settings; else null.
   const codecs::CodecSpec* advice = nullptr;
 };
 

@@ -131,14 +131,13 @@ Json preset_named(std::string_view name) {
 
 /// Adds the rules of a preset behind those of the file. One that matches the same as an earlier
 /// rule would never decide and is left out, so a copy of a preset takes over nothing.
-void add_rules(const Json& preset, Settings& settings, bool is_advice) {
+void add_rules(const Json& preset, Settings& settings, Rule::From from) {
   for (const Json& member : preset.value("rules", Json::array())) {
     Rule rule = read_rule(member, settings.division);
-    rule.is_advice = is_advice;
+    rule.from = from;
     const auto same = [&rule](const Rule& earlier) { return match_the_same(earlier, rule); };
     if (std::ranges::any_of(settings.rules, same)) continue;
     settings.rules.push_back(std::move(rule));
-    if (!is_advice) ++settings.from_preset.rules;
   }
 }
 
@@ -147,13 +146,13 @@ void add_rules(const Json& preset, Settings& settings, bool is_advice) {
 void take_over_preset(const Json& json, Settings& settings) {
   if (!json.value("preset_rules", true)) return;
   const Json theirs = preset_named(settings.policy);
-  add_rules(theirs, settings, /*is_advice=*/false);
+  add_rules(theirs, settings, Rule::From::preset);
   if (algorithm_of(settings).takes_advice) {
-    add_rules(preset_named("default"), settings, /*is_advice=*/true);
+    add_rules(preset_named("default"), settings, Rule::From::advice);
   }
   if (!json.contains("others") && theirs.contains("others")) {
     settings.others = read_treatment(theirs.at("others"), settings.division);
-    settings.from_preset.others = true;
+    settings.others_from_preset = true;
   }
 }
 
@@ -289,7 +288,7 @@ std::optional<JsonError> check_meaning(const Settings& settings, const JsonSourc
                      std::move(message)};
   }
   std::vector<std::pair<std::string, const CodecSpec*>> chosen;  // where, and what
-  const std::size_t own_rules = settings.own_rules();
+  const std::size_t own_rules = settings.rules_from(Rule::From::file);
   for (std::size_t i = 0; i < own_rules; ++i) {
     const auto& codec = settings.rules[i].codec;
     if (codec) chosen.emplace_back("/rules/" + std::to_string(i) + "/codec/name", &*codec);
@@ -343,8 +342,8 @@ std::variant<std::string, PolicyError> preset_text(std::string_view name) {
 
 }  // namespace
 
-std::size_t Settings::advice() const noexcept {
-  return static_cast<std::size_t>(std::ranges::count_if(rules, &Rule::is_advice));
+std::size_t Settings::rules_from(Rule::From from) const noexcept {
+  return static_cast<std::size_t>(std::ranges::count(rules, from, &Rule::from));
 }
 
 std::string PolicyError::to_string() const {

@@ -53,11 +53,11 @@ TEST(PresetRules, FollowTheFilesOwn) {
   ASSERT_EQ(s.rules.size(), preset.rules.size() + 1);
   EXPECT_EQ(s.rules.front().op, "aten::m*");
   EXPECT_EQ(s.rules[1].op, preset.rules.front().op);
-  EXPECT_EQ(s.from_preset.rules, preset.rules.size());
+  EXPECT_EQ(s.rules_from(Rule::From::preset), preset.rules.size());
   EXPECT_FALSE(s.others.keep);
   EXPECT_EQ(s.others.codec.name, "group_quant");
   EXPECT_EQ(s.others.codec.bits, 4);
-  EXPECT_TRUE(s.from_preset.others);
+  EXPECT_TRUE(s.others_from_preset);
 }
 
 TEST(PresetRules, AreThoseOfTheAlgorithmThatTheFileNames) {
@@ -70,8 +70,8 @@ TEST(PresetRules, CanBeDropped) {
     "rules": [{"match": {"op": "x"}, "keep": true}]})");
   EXPECT_EQ(s.rules.size(), 1U);
   EXPECT_TRUE(s.others.keep);
-  EXPECT_EQ(s.from_preset.rules, 0U);
-  EXPECT_FALSE(s.from_preset.others);
+  EXPECT_EQ(s.rules_from(Rule::From::preset), 0U);
+  EXPECT_FALSE(s.others_from_preset);
   EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "preset_rules": 0})"),
               testing::HasSubstr("preset_rules: found 0, expected a boolean"));
 }
@@ -81,14 +81,15 @@ TEST(PresetRules, AreLeftOutWhereTheFileMatchesTheSame) {
   const Settings s = accepted(R"({"version": 1, "policy": "division",
     "rules": [{"match": {"op": "aten::gelu", "operand": "self"}, "keep": true},
               {"match": {"op": "aten::silu"}, "keep": true}]})");
-  EXPECT_EQ(s.from_preset.rules, preset.rules.size() - 1) << "SiLU's rules differ in the operand";
+  EXPECT_EQ(s.rules_from(Rule::From::preset), preset.rules.size() - 1)
+      << "SiLU's rules differ in the operand";
 }
 
 TEST(PresetRules, TheFilesOthersStay) {
   const Settings s = accepted(R"({"version": 1, "policy": "division", "others": {"keep": true}})");
   EXPECT_TRUE(s.others.keep);
-  EXPECT_FALSE(s.from_preset.others);
-  EXPECT_GT(s.from_preset.rules, 0U);
+  EXPECT_FALSE(s.others_from_preset);
+  EXPECT_GT(s.rules_from(Rule::From::preset), 0U);
 }
 
 TEST(PresetRules, TakeTheFilesDivisionParameters) {
@@ -103,10 +104,11 @@ TEST(PresetRules, OfTheDefaultAreAdviceUnderBudget) {
   const Settings preset = std::get<Settings>(load_settings("default"));
   const Settings s = accepted(R"({"version": 1, "policy": "budget", "budget": {"ratio": 8},
     "rules": [{"match": {"op": "aten::gelu", "operand": "self"}, "keep": true}]})");
-  EXPECT_EQ(s.advice(), preset.rules.size() - 1) << "the file's rule stands for one";
+  EXPECT_EQ(s.rules_from(Rule::From::advice), preset.rules.size() - 1)
+      << "the file's rule stands for one";
   EXPECT_EQ(s.rules.size(), preset.rules.size());
-  EXPECT_FALSE(s.rules.front().is_advice);
-  EXPECT_TRUE(s.rules.back().is_advice);
+  EXPECT_EQ(s.rules.front().from, Rule::From::file);
+  EXPECT_EQ(s.rules.back().from, Rule::From::advice);
   const Settings bare = accepted(R"({"version": 1, "policy": "budget", "budget": {"ratio": 8},
     "preset_rules": false})");
   EXPECT_TRUE(bare.rules.empty());
@@ -116,9 +118,10 @@ TEST(PresetRules, ACopyOfAPresetIsThePreset) {
   for (const Preset& preset : presets()) {
     const Settings s = accepted(preset.text);
     const auto document = nlohmann::json::parse(preset.text);
-    EXPECT_EQ(s.rules.size() - s.advice(), document.value("rules", nlohmann::json::array()).size());
-    EXPECT_EQ(s.from_preset.rules, 0U) << preset.name;
-    EXPECT_FALSE(s.from_preset.others) << preset.name;
+    EXPECT_EQ(s.rules.size() - s.rules_from(Rule::From::advice),
+              document.value("rules", nlohmann::json::array()).size());
+    EXPECT_EQ(s.rules_from(Rule::From::preset), 0U) << preset.name;
+    EXPECT_FALSE(s.others_from_preset) << preset.name;
   }
 }
 
