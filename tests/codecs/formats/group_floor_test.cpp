@@ -8,7 +8,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/formats/group_quant.h"
-#include "tests/codecs/formats/poisoned_group.h"
+#include "tests/codecs/formats/restored.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {

@@ -8,7 +8,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/formats/group_quant.h"
-#include "tests/codecs/formats/poisoned_group.h"
+#include "tests/codecs/formats/restored.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {
@@ -41,42 +41,17 @@ std::vector<float> probabilities() {
   return x;
 }
 
-std::vector<float> restored(const CodecSpec& spec, const std::vector<float>& x,
-                            RandomKey key = {}) {
-  const auto codec = make_codec(spec);
-  Bytes out(codec->encoded_bytes(what));
-  EXPECT_TRUE(codec->encode(what, make_source(what, x).data(), out, key, serial_for).representable);
-  return values_of(what, decode(*codec, what, out));
-}
-
-double squared_error(const std::vector<float>& x, const std::vector<float>& y) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += (y[i] - x[i]) * (y[i] - x[i]);
-  return sum;
-}
-
 TEST(GroupRoots, ProbabilitiesErrAsInOneAndAHalfMoreBits) {
   const std::vector<float> x = probabilities();
   for (const int bits : {3, 4, 5}) {
-    const double error = squared_error(x, restored(of_roots(bits), x));
-    EXPECT_LT(error, 0.25 * squared_error(x, restored(of_values(bits), x))) << bits;
-    EXPECT_LT(error, 0.9 * squared_error(x, restored(of_values(bits + 1), x))) << bits;
+    const double error = squared_error(x, restored(of_roots(bits), what, x));
+    EXPECT_LT(error, 0.25 * squared_error(x, restored(of_values(bits), what, x))) << bits;
+    EXPECT_LT(error, 0.9 * squared_error(x, restored(of_values(bits + 1), what, x))) << bits;
   }
 }
 
 TEST(GroupRoots, TheMeanOverDrawsIsTheElement) {
-  const std::vector<float> x = probabilities();
-  constexpr int kDraws = 400;
-  std::vector<double> mean(x.size());
-  double error = 0.0;
-  for (int draw = 0; draw < kDraws; ++draw) {
-    const auto y = restored(of_roots(2), x, {1, 2, static_cast<std::uint64_t>(draw)});
-    for (std::size_t i = 0; i < x.size(); ++i) mean[i] += y[i] / kDraws;
-    error += squared_error(x, y) / kDraws;
-  }
-  double bias = 0.0;
-  for (std::size_t i = 0; i < x.size(); ++i) bias += (mean[i] - x[i]) * (mean[i] - x[i]);
-  EXPECT_LT(bias, 1.2 * error / kDraws) << "what a mean of so many draws scatters";
+  EXPECT_LT(squared_bias(of_roots(2), what, probabilities()), 1.2);
 }
 
 TEST(GroupRoots, DecodesWhatTheFormatSays) {
@@ -88,7 +63,7 @@ TEST(GroupRoots, DecodesWhatTheFormatSays) {
   EXPECT_EQ(encode(*make_codec(of_roots(3)), what, make_source(what, x)), bytes);
   const auto ranges = reinterpret_cast<const AffineRange*>(bytes.data() + sizeof(RandomKey));
   const std::vector<float> v = values_of(what, decode(*plain, what, bytes));
-  const std::vector<float> y = restored(of_roots(3), x);
+  const std::vector<float> y = restored(of_roots(3), what, x);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float step = float_of_bf16(ranges[i / 256].step);
     ASSERT_EQ(y[i], v[i] * v[i] - step * step * (1.0F / 12.0F)) << i;
@@ -97,7 +72,7 @@ TEST(GroupRoots, DecodesWhatTheFormatSays) {
 
 TEST(GroupRoots, NegativeElementsCountAsZero) {
   std::vector<float> x(static_cast<std::size_t>(what.layout.elements()), -5.0F);
-  for (const float y : restored(of_roots(4), x)) EXPECT_EQ(y, 0.0F);
+  for (const float y : restored(of_roots(4), what, x)) EXPECT_EQ(y, 0.0F);
 }
 
 TEST(GroupRoots, WhatCannotBeHeldPoisonsItsGroup) {
@@ -110,7 +85,7 @@ TEST(GroupRoots, WhatCannotBeHeldPoisonsItsGroup) {
 TEST(GroupRoots, LargeElementsStayFinite) {
   std::vector<float> x(static_cast<std::size_t>(what.layout.elements()), 0.0F);
   for (std::size_t i = 0; i < x.size(); i += 2) x[i] = kAffineMaxMagnitude;
-  for (const float y : restored(of_roots(1), x)) EXPECT_TRUE(std::isfinite(y));
+  for (const float y : restored(of_roots(1), what, x)) EXPECT_TRUE(std::isfinite(y));
 }
 
 TEST(GroupRoots, WantDitheringAndNoFloor) {

@@ -12,6 +12,7 @@
 #include "codecs/codec.h"
 #include "codecs/formats/group_quant.h"
 #include "codecs/layout.h"
+#include "tests/codecs/formats/restored.h"
 #include "tests/codecs/random_cases.h"
 #include "tests/codecs/support.h"
 
@@ -33,20 +34,6 @@ std::vector<float> relu_output() {
   return values_of(what, normal_floats(what, true));
 }
 
-std::vector<float> restored(const CodecSpec& spec, const std::vector<float>& x,
-                            RandomKey key = {}) {
-  const auto codec = make_codec(spec);
-  Bytes out(codec->encoded_bytes(what));
-  EXPECT_TRUE(codec->encode(what, make_source(what, x).data(), out, key, serial_for).representable);
-  return values_of(what, decode(*codec, what, out));
-}
-
-double squared_error(const std::vector<float>& x, const std::vector<float>& y) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += (y[i] - x[i]) * (y[i] - x[i]);
-  return sum;
-}
-
 /// A group's range takes one more step than its elements.
 TEST(ZeroCode, ErrsAsGroupsWithOneCodeLess) {
   const std::vector<float> x = relu_output();
@@ -55,8 +42,8 @@ TEST(ZeroCode, ErrsAsGroupsWithOneCodeLess) {
     beside.zero_code = false;
     beside.with_sign = true;
     const double steps = (1 << bits) - 1;
-    const double ratio =
-        squared_error(x, restored(zero_coded(bits), x)) / squared_error(x, restored(beside, x));
+    const double ratio = squared_error(x, restored(zero_coded(bits), what, x)) /
+                         squared_error(x, restored(beside, what, x));
     EXPECT_NEAR(ratio, std::pow(steps / (steps - 1.0), 2), 0.1) << bits;
     EXPECT_EQ(
         make_codec(beside)->encoded_bytes(what) - make_codec(zero_coded(bits))->encoded_bytes(what),
@@ -81,20 +68,8 @@ TEST(ZeroCode, SignsAndZerosAreExact) {
 }
 
 TEST(ZeroCode, TheMeanOverDrawsIsTheElement) {
-  const std::vector<float> x = relu_output();
-  constexpr int kDraws = 400;
   for (const bool subtractive : {false, true}) {
-    std::vector<double> mean(x.size());
-    double error = 0.0;
-    for (int draw = 0; draw < kDraws; ++draw) {
-      const auto y =
-          restored(zero_coded(2, subtractive), x, {1, 2, static_cast<std::uint64_t>(draw)});
-      for (std::size_t i = 0; i < x.size(); ++i) mean[i] += y[i] / kDraws;
-      error += squared_error(x, y) / kDraws;
-    }
-    double bias = 0.0;
-    for (std::size_t i = 0; i < x.size(); ++i) bias += (mean[i] - x[i]) * (mean[i] - x[i]);
-    EXPECT_LT(bias, 1.2 * error / kDraws) << "what a mean of so many draws scatters";
+    EXPECT_LT(squared_bias(zero_coded(2, subtractive), what, relu_output()), 1.2);
   }
 }
 
@@ -119,14 +94,14 @@ TEST(ZeroCode, NothingAboveZeroIsTakenForZero) {
 
 TEST(ZeroCode, AGroupOfZerosIsZero) {
   const std::vector<float> x(static_cast<std::size_t>(what.layout.elements()));
-  EXPECT_EQ(restored(zero_coded(3), x), x);
+  EXPECT_EQ(restored(zero_coded(3), what, x), x);
 }
 
 TEST(ZeroCode, AGroupWithoutZerosHasNone) {
   std::vector<float> x(static_cast<std::size_t>(what.layout.elements()), 0.75F);
-  for (const float y : restored(zero_coded(3), x)) EXPECT_NEAR(y, 0.75F, 0.01F);
+  for (const float y : restored(zero_coded(3), what, x)) EXPECT_NEAR(y, 0.75F, 0.01F);
   for (std::size_t i = 0; i < x.size(); i += 2) x[i] = 1.5F;
-  for (const float y : restored(zero_coded(3), x)) EXPECT_GT(y, 0.5F);
+  for (const float y : restored(zero_coded(3), what, x)) EXPECT_GT(y, 0.5F);
 }
 
 /// All signs of a poisoned group are exact.
