@@ -195,11 +195,10 @@ def render(example: Example, summary: dict, seeds: int) -> str:
         return f"{count / 2**20:,.0f} MiB"
 
     medians = f", medians of {seeds} seeds" if seeds > 1 else ""
-    names = {"plain": "plain", "lossless": "lossless", DEFAULT: f"default ({DEFAULT})"}
     return "\n".join(
         [
             f"{example.script}{medians}",
-            f"  {'':<26}" + "".join(f"{names[side]:>20}" for side in SIDES),
+            f"  {'':<26}" + "".join(f"{side:>20}" for side in SIDES),
             row(example.score_label, score),
             row("activations at peak", lambda m: mebibytes(m["activation_bytes"])),
             row("  times smaller", lambda m: "" if m["ratio"] == 1 else f"{m['ratio']:.1f}"),
