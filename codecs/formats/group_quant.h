@@ -105,6 +105,17 @@ CINCH_HD inline float below_least(float least, float most, int bits) noexcept {
   return least - step * (1.0F + 0x1p-6F);
 }
 
+/// With zero_code: the range of a group. @param most 0 or less where no element is above 0
+CINCH_HD inline AffineRange range_above_zero(float least, float most, int bits) noexcept {
+  return most > 0.0F ? affine_range(below_least(least, most, bits), most, bits) : AffineRange();
+}
+
+/// With zero_code: what signs are decoded with in place of each group's range, without draws. Codes
+/// other than 0 stand for 1 then.
+CINCH_HD constexpr AffineRange range_of_signs() noexcept {
+  return {0x3F80, 0};  // 1 as bfloat16
+}
+
 /// Alignment of the sections after the planes' bits, so that they can be read in whole words.
 inline constexpr std::int64_t kGroupQuantAlignment = 16;
 

@@ -43,12 +43,7 @@ bool put_group_above_zero(const GroupPlace& place, std::span<const float> x, Ran
     least = std::min(least, value);
     most = std::max(most, value);
   }
-  AffineRange range;
-  if (!holds) {
-    range = poisoned_range();
-  } else if (most > 0.0F) {
-    range = affine_range(below_least(least, most, place.bits), most, place.bits);
-  }
+  const AffineRange range = holds ? range_above_zero(least, most, place.bits) : poisoned_range();
   std::memcpy(out.data() + place.range, &range, sizeof range);
   for (std::int64_t i = 0; i < place.count; ++i) {
     const float value = x[static_cast<std::size_t>(i)];

@@ -48,7 +48,7 @@ class StripDecoder {
     bits_ = bits;
     count_ = count;
     if (job_.signs) {
-      std::fill_n(range_, count, job_.range_of_signs());
+      std::fill_n(range_, count, range_of_signs());
     } else {
       std::memcpy(range_, in_ + ranges, count * sizeof(AffineRange));
     }

@@ -94,7 +94,7 @@ HWY_NOINLINE void decode_elements(S /*kind*/, const cpu::GroupQuantJob& job, con
     if (job.has_draws()) draws = task.draw(plane * job.what.layout.plane_size() + i, stop - i);
     for (std::int64_t g = i / job.group; i < stop; ++g) {
       const std::int64_t some = std::min(stop, (g + 1) * job.group) - i;
-      AffineRange range = job.range_of_signs();
+      AffineRange range = range_of_signs();
       if (!job.signs) std::memcpy(&range, ranges + g * 4, 4);
       if (range == poisoned_range()) {
         std::fill_n(x, some, nan_of(S()));

@@ -44,56 +44,25 @@ struct FeatureSource {
 struct FeatureExtremes {
   HWY_ALIGN float min[cpu::kRangedFeatures];
   HWY_ALIGN float max[cpu::kRangedFeatures];
-  HWY_ALIGN float other[cpu::kRangedFeatures];  ///< as AboveZero stores it: after find_above_zero
+  HWY_ALIGN float sum[cpu::kRangedFeatures];  ///< as Extremes has it
 
-  /// Finds those of `count` features.
-  template <class S>
+  /// Finds those of `count` features. @tparam Kind AboveZero, or AllElements
+  template <class Kind, class S>
   HWY_NOINLINE void find(const FeatureSource<S>& of, std::int64_t count) {
     const ExtremeTag df;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-    HWY_ALIGN float sum[cpu::kRangedFeatures];
-    for (std::int64_t f = 0; f < count; f += lanes) {
-      const auto v = S::load(df, of.x + f);
-      hn::Store(v, df, min + f);
-      hn::Store(v, df, max + f);
-      hn::Store(hn::Zero(df), df, sum + f);
-    }
+    for (std::int64_t f = 0; f < count; f += lanes) Kind().store(min + f, max + f, sum + f);
     for (std::int64_t r = 0; r < of.rows; r += kRows) {
       const auto* const row = of.x + r * of.pitch;
       for (std::int64_t i = kRows; i < 2 * kRows; ++i) prefetch(row + i * of.pitch, count);
       for (std::int64_t f = 0; f < count; f += lanes) {
-        auto least = hn::Load(df, min + f), most = hn::Load(df, max + f);
-        auto total = hn::Load(df, sum + f);
-        for (std::int64_t i = 0; i < kRows; ++i) {
-          const auto v = S::load(df, row + i * of.pitch + f);
-          least = hn::Min(least, v);
-          most = hn::Max(most, v);
-          total = hn::Add(total, v);
-        }
-        hn::Store(least, df, min + f);
-        hn::Store(most, df, max + f);
-        hn::Store(total, df, sum + f);
+        Kind found(min + f, max + f, sum + f);
+        for (std::int64_t i = 0; i < kRows; ++i) found.add(S::load(df, row + i * of.pitch + f));
+        found.store(min + f, max + f, sum + f);
       }
     }
     for (std::int64_t f = 0; f < count; ++f) {
       if (std::isnan(sum[f])) take_nan(of, f);
-    }
-  }
-
-  /// The same, of what AboveZero makes of the elements.
-  template <class S>
-  HWY_NOINLINE void find_above_zero(const FeatureSource<S>& of, std::int64_t count) {
-    const ExtremeTag df;
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-    for (std::int64_t f = 0; f < count; f += lanes) AboveZero().store(min + f, max + f, other + f);
-    for (std::int64_t r = 0; r < of.rows; r += kRows) {
-      const auto* const row = of.x + r * of.pitch;
-      for (std::int64_t i = kRows; i < 2 * kRows; ++i) prefetch(row + i * of.pitch, count);
-      for (std::int64_t f = 0; f < count; f += lanes) {
-        AboveZero above(min + f, max + f, other + f);
-        for (std::int64_t i = 0; i < kRows; ++i) above.add(S::load(df, row + i * of.pitch + f));
-        above.store(min + f, max + f, other + f);
-      }
     }
   }
 
@@ -238,10 +207,10 @@ inline GroupRanges ranges_of_strip(const cpu::GroupQuantJob& job, const FeatureE
     const auto min = hn::Load(df, extremes.min + first + v);
     const auto max = hn::Load(df, extremes.max + first + v);
     if (job.zero_code) {
-      const auto other = hn::Load(df, extremes.other + first + v);
-      const AboveZeroBounds bounds(min, max, other, bits);
+      const auto sum = hn::Load(df, extremes.sum + first + v);
+      const AboveZeroBounds bounds(min, max, sum, bits);
       ranges.hold(bounds.min, bounds.max, bits, v);
-      representable &= !any_below_zero(other);
+      representable &= !any_below_zero(sum);
     } else {
       ranges.hold(min, max, bits, v, job.floor);
     }
@@ -268,9 +237,9 @@ bool encode_features_of(const cpu::GroupQuantJob& job, const void* source, std::
     if (x.x == nullptr) return false;
     FeatureExtremes extremes;
     if (job.zero_code) {
-      extremes.find_above_zero(x, cpu::whole_strips(count));
+      extremes.find<AboveZero>(x, cpu::whole_strips(count));
     } else {
-      extremes.find(x, cpu::whole_strips(count));
+      extremes.find<AllElements>(x, cpu::whole_strips(count));
     }
     const int bits = job.codes.bits(sample);
     std::byte* const codes = out + job.codes.begin(sample) + begin * blocks * bits;

@@ -86,8 +86,6 @@ struct GroupQuantJob {
 
   /// Decode: whether values need the draws of the encoding.
   bool has_draws() const noexcept { return subtractive && !signs; }
-  /// If `signs`, in place of each group's: codes other than 0 stand for 1.
-  static AffineRange range_of_signs() noexcept { return {bf16_down(1.0F), 0}; }
 };
 
 /// Elements whose codes, draws and values fit into the L1 cache together.

@@ -17,52 +17,63 @@
 #include "codecs/formats/group_quant.h"
 #include "hwy/highway.h"
 
-/// What GroupQuantParameters::zero_code takes besides.
+/// What GroupQuantParameters::zero_code takes besides, and extremes for groups with and without it.
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Extremes of elements above 0, and what there is of others, lane by lane.
-class AboveZero {
+/// Extremes of elements, lane by lane, and a sum that is NaN if one is NaN, which they may hide.
+/// @tparam kAboveZero extremes are of elements above 0 alone, and the sum is that of all others:
+/// below 0 where one is negative
+template <bool kAboveZero>
+class Extremes {
   using DF = ExtremeTag;
   using VF = hn::Vec<DF>;
 
  public:
-  HWY_INLINE AboveZero()
-      : least_(hn::Set(DF(), std::numeric_limits<float>::infinity())),
-        most_(hn::Zero(DF())),
-        other_(hn::Zero(DF())) {}
-
-  HWY_INLINE void add(VF x) {
-    const DF df;
-    const auto above = hn::Gt(x, hn::Zero(df));  // false for NaN
-    least_ = hn::Min(least_, hn::IfThenElse(above, x, least_));
-    most_ = hn::Max(most_, hn::IfThenElseZero(above, x));
-    other_ = hn::Add(other_, hn::IfThenZeroElse(above, x));
-  }
+  HWY_INLINE Extremes()
+      : least_(hn::Set(DF(), kInfinity)),
+        most_(hn::Set(DF(), kAboveZero ? 0.0F : -kInfinity)),
+        sum_(hn::Zero(DF())) {}
 
   /// Goes on from what was stored.
-  HWY_INLINE AboveZero(const float* least, const float* most, const float* other)
-      : least_(hn::Load(DF(), least)), most_(hn::Load(DF(), most)), other_(hn::Load(DF(), other)) {}
+  HWY_INLINE Extremes(const float* least, const float* most, const float* sum)
+      : least_(hn::Load(DF(), least)), most_(hn::Load(DF(), most)), sum_(hn::Load(DF(), sum)) {}
 
-  /// @param other the sum of all others: NaN where one is NaN, below 0 where one is negative
-  HWY_INLINE void store(float* least, float* most, float* other) const {
+  HWY_INLINE void add(VF x) {
+    auto low = x, high = x, summand = x;
+    if constexpr (kAboveZero) {
+      const auto above = hn::Gt(x, hn::Zero(DF()));  // false for NaN
+      low = hn::IfThenElse(above, x, least_);
+      high = hn::IfThenElseZero(above, x);
+      summand = hn::IfThenZeroElse(above, x);
+    }
+    least_ = hn::Min(least_, low);
+    most_ = hn::Max(most_, high);
+    sum_ = hn::Add(sum_, summand);
+  }
+
+  HWY_INLINE void store(float* least, float* most, float* sum) const {
     const DF df;
     hn::Store(least_, df, least);
     hn::Store(most_, df, most);
-    hn::Store(other_, df, other);
+    hn::Store(sum_, df, sum);
   }
 
  private:
-  VF least_, most_, other_;
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+  VF least_, most_, sum_;
 };
+using AllElements = Extremes<false>;
+using AboveZero = Extremes<true>;
 
 /// What GroupRanges::hold takes of such extremes.
 struct AboveZeroBounds {
   hn::Vec<ExtremeTag> min, max;
 
   HWY_INLINE AboveZeroBounds(hn::Vec<ExtremeTag> least, hn::Vec<ExtremeTag> most,
-                             hn::Vec<ExtremeTag> other, int bits)
+                             hn::Vec<ExtremeTag> sum, int bits)
       : max(most) {
     const ExtremeTag df;
     // below_least
@@ -71,14 +82,14 @@ struct AboveZeroBounds {
     step = hn::Max(step, hn::Set(df, kAffineMinStep));
     min = hn::Sub(least, hn::Mul(step, hn::Set(df, 1.0F + 0x1p-6F)));
     min = hn::IfThenElseZero(hn::Gt(most, hn::Zero(df)), min);
-    min = hn::IfThenElse(hn::Eq(other, other), min, other);
+    min = hn::IfThenElse(hn::Eq(sum, sum), min, sum);
   }
 };
 
-/// Whether any of a vector of what AboveZero has of others says that data are not representable.
-HWY_INLINE bool any_below_zero(hn::Vec<ExtremeTag> other) {
+/// Whether a vector of AboveZero's sums says that data are not representable.
+HWY_INLINE bool any_below_zero(hn::Vec<ExtremeTag> sum) {
   const ExtremeTag df;
-  return !hn::AllTrue(df, hn::Eq(other, hn::Zero(df)));
+  return !hn::AllTrue(df, hn::Eq(sum, hn::Zero(df)));
 }
 
 /// GroupRanges::find with zero_code. @return whether all elements are representable
@@ -90,7 +101,7 @@ HWY_NOINLINE bool find_above_zero(GroupRanges& ranges, const typename S::Raw* HW
   constexpr std::int64_t kMost = GroupRanges::kMost;
   HWY_ALIGN float least[kMost * kMost];
   HWY_ALIGN float most[kMost * kMost];
-  HWY_ALIGN float other[kMost * kMost];
+  HWY_ALIGN float sums[kMost * kMost];
   HWY_ALIGN typename S::Raw rest[kMost];
   const std::int64_t groups = (count - 1) / group + 1;
   bool all_above = true;
@@ -107,10 +118,10 @@ HWY_NOINLINE bool find_above_zero(GroupRanges& ranges, const typename S::Raw* HW
         std::copy_n(x + k, end - k, rest);
         above.add(S::load(df, rest));
       }
-      above.store(least + i * lanes, most + i * lanes, other + i * lanes);
+      above.store(least + i * lanes, most + i * lanes, sums + i * lanes);
     }
     const auto sum =
-        reduce_each(df, other, some, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+        reduce_each(df, sums, some, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
     all_above &= !any_below_zero(sum);
     const AboveZeroBounds bounds(
         reduce_each(df, least, some, [](auto a, auto b) HWY_ATTR { return hn::Min(a, b); }),

@@ -26,46 +26,7 @@ __device__ __forceinline__ void load_group_stretch(const GroupJob& job, const vo
   }
 }
 
-/// Running bounds of a group. @tparam kOf here and below: job.codes_of, but elements for roots too
-template <CodesOf kOf>
-struct GroupBounds {
-  float min = 0x1p127F;
-  float max = -0x1p127F;
-  bool bad = false;
-  bool negative = false;  ///< known only of CodesOf::above_zero
-
-  __device__ __forceinline__ void add(const float (&x)[kStretch], int count) {
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      if (j >= count) continue;
-      if (kOf == CodesOf::above_zero && x[j] <= 0.0F) {
-        negative |= x[j] < 0.0F;
-        continue;
-      }
-      bad |= !(fabsf(x[j]) <= kAffineMaxMagnitude);
-      min = x[j] < min ? x[j] : min;
-      max = x[j] > max ? x[j] : max;
-    }
-  }
-
-  /// Joins the bounds of `lanes` neighbouring lanes (a power of two). All lanes must call it.
-  __device__ __forceinline__ void join(unsigned lanes) {
-    join_bounds(min, max, lanes);
-    const unsigned first = threadIdx.x % kWarp / lanes * lanes;
-    const unsigned those = (lanes == kWarp ? kAllLanes : (1U << lanes) - 1) << first;
-    bad = (__ballot_sync(kAllLanes, bad) & those) != 0;
-    if (kOf == CodesOf::above_zero) negative = (__ballot_sync(kAllLanes, negative) & those) != 0;
-  }
-
-  __device__ __forceinline__ AffineRange range(int bits, float floor) const {
-    if (bad) return poisoned_range();
-    if constexpr (kOf == CodesOf::above_zero) {
-      return max > 0.0F ? affine_range(below_least(min, max, bits), max, bits) : AffineRange();
-    }
-    return affine_range(fmaxf(min, floor), fmaxf(max, floor), bits);
-  }
-};
-
+/// @tparam kOf here and below: job.codes_of, but elements for roots too
 template <CodesOf kOf>
 __device__ __forceinline__ void store_any_codes(const GroupJob& job, std::byte* at, int bits,
                                                 std::int64_t k, const float (&x)[kStretch],

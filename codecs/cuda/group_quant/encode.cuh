@@ -73,36 +73,40 @@ __device__ __forceinline__ void store_group_codes(std::byte* at, int bits, std::
   }
 }
 
-/// Bounds of a group's elements above 0, NaN if an element is; as GroupRange.
-template <ElementType type>
-class AboveZeroRange : public FloatBounds {
- public:
-  __device__ __forceinline__ AboveZeroRange() : FloatBounds{kAffineMaxMagnitude, 0.0F} {}
+/// Running bounds of a group of floats. @tparam kOf job.codes_of; elements will do for roots too
+template <CodesOf kOf>
+struct GroupBounds : FloatBounds {
+  bool bad = false;
+  bool negative = false;  ///< known only of CodesOf::above_zero
 
-  bool negative = false;  ///< after join: whether an element is below 0
+  __device__ __forceinline__ GroupBounds() : FloatBounds{0x1p127F, -0x1p127F} {}
 
-  __device__ __forceinline__ void add(const std::uint32_t (&words)[kStretchWords<type>]) {
-    float x[kStretch];
-    values_in<type>(words, x);
+  __device__ __forceinline__ void add(const float (&x)[kStretch], int count) {
+    constexpr bool kAboveZero = kOf == CodesOf::above_zero;
 #pragma unroll
     for (int j = 0; j < kStretch; ++j) {
-      bad_ |= !(x[j] <= kAffineMaxMagnitude);
-      negative |= x[j] < 0.0F;
-      min = x[j] > 0.0F ? fminf(min, x[j]) : min;
-      max = fmaxf(max, x[j]);  // never NaN
+      if (j >= count) continue;
+      bad |= !((kAboveZero ? x[j] : fabsf(x[j])) <= kAffineMaxMagnitude);
+      if (kAboveZero) negative |= x[j] < 0.0F;
+      min = !kAboveZero || x[j] > 0.0F ? fminf(min, x[j]) : min;
+      max = fmaxf(max, x[j]);
     }
   }
 
-  __device__ __forceinline__ void join(std::uint32_t lanes) {
+  /// Joins the bounds of `lanes` neighbouring lanes (a power of two). All lanes must call it.
+  __device__ __forceinline__ void join(unsigned lanes) {
     join_bounds(min, max, lanes);
     const unsigned first = threadIdx.x % kWarp / lanes * lanes;
-    const unsigned those = ((1U << lanes) - 1) << first;
-    negative = (__ballot_sync(kAllLanes, negative) & those) != 0;
-    if ((__ballot_sync(kAllLanes, bad_) & those) != 0) min = float_of_bits(0x7FC00000U);
+    const unsigned those = (lanes == kWarp ? kAllLanes : (1U << lanes) - 1) << first;
+    bad = (__ballot_sync(kAllLanes, bad) & those) != 0;
+    if (kOf == CodesOf::above_zero) negative = (__ballot_sync(kAllLanes, negative) & those) != 0;
   }
 
- private:
-  bool bad_ = false;
+  __device__ __forceinline__ AffineRange range(int bits, float floor) const {
+    if (bad) return poisoned_range();
+    if constexpr (kOf == CodesOf::above_zero) return range_above_zero(min, max, bits);
+    return affine_range(fmaxf(min, floor), fmaxf(max, floor), bits);
+  }
 };
 
 /// Encodes the groups of a warp. All of its lanes must call it.
@@ -117,18 +121,32 @@ __device__ __forceinline__ void encode_groups(const GroupJob& job, const GroupLa
                                               const std::uint32_t (&a)[kStretchWords<type>],
                                               const std::uint32_t (&b)[kStretchWords<type>],
                                               std::byte* out, Result* result) {
-  std::conditional_t<kOf == CodesOf::above_zero, AboveZeroRange<type>, GroupRange<type>> bounds;
-  if (kWhole || place.first) bounds.add(a);
-  if (kWhole || place.second) bounds.add(b);
+  constexpr bool kAboveZero = kOf == CodesOf::above_zero;
+  std::conditional_t<kAboveZero, GroupBounds<kOf>, GroupRange<type>> bounds;
+  const auto add = [&](const std::uint32_t(&words)[kStretchWords<type>]) {
+    if constexpr (kAboveZero) {
+      float x[kStretch];
+      values_in<type>(words, x);
+      bounds.add(x, kStretch);
+    } else {
+      bounds.add(words);
+    }
+  };
+  if (kWhole || place.first) add(a);
+  if (kWhole || place.second) add(b);
   bounds.join(lanes.count());
   const int bits = kBits > 0 ? kBits : place.bits;
-  const bool good = are_quantizable(bounds.min, bounds.max);
+  bool good, holds;
+  if constexpr (kAboveZero) {
+    good = !bounds.bad;
+    holds = good && !bounds.negative;
+  } else {
+    holds = good = are_quantizable(bounds.min, bounds.max);
+  }
   FloatRange range = poisoned_floats();
   if (good) range = group_range<kOf>(job, bits, bounds);
   if (place.first && lanes.leads()) {
     store_group_range(job, out, place.group, range);
-    bool holds = good;
-    if constexpr (kOf == CodesOf::above_zero) holds &= !bounds.negative;
     if (!holds) result->not_representable = 1;
   }
   const CodePacker packer(static_cast<std::uint32_t>(bits));

@@ -88,12 +88,13 @@ struct GroupJob {
     return plane_size <= kWarpGroup ? std::int32_t{kWarpGroup} : (plane_size + 7) / 8 * 8;
   }
 
-  /// A group's range as it is stored. Signs are decoded with 1 and no step in its place.
+  /// A group's range as it is stored, or range_of_signs() in its place.
   template <CodesOf kOf>
   __device__ __forceinline__ std::uint32_t range_word(const std::byte* in,
                                                       std::int64_t group_number) const {
-    constexpr std::uint32_t kOne = 0x3F80;
-    if (kOf == CodesOf::above_zero && signs) return kOne;
+    if (kOf == CodesOf::above_zero && signs) {
+      return range_of_signs().lo | std::uint32_t{range_of_signs().step} << 16;
+    }
     return *reinterpret_cast<const std::uint32_t*>(in + ranges_at + 4 * group_number);
   }
 

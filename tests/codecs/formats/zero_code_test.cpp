@@ -84,7 +84,7 @@ TEST(ZeroCode, NothingAboveZeroIsTakenForZero) {
     const float extent = std::ldexp(least, static_cast<int>(draw(random, -24, 30)));
     if (!(least + extent <= kAffineMaxMagnitude)) continue;
     const float most = least + extent;
-    const AffineRange range = affine_range(below_least(least, most, bits), most, bits);
+    const AffineRange range = range_above_zero(least, most, bits);
     const float lo = float_of_bf16(range.lo), scale = affine_scale(range);
     ASSERT_GE(affine_code(least, lo, scale, bits, 0), 1U)
         << least << " to " << most << ", " << bits;
